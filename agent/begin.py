@@ -1,0 +1,329 @@
+"""The beginning of a turn: one transaction that puts the question and the running turn on record and reads memory.
+
+Owner → conversation → turn is the order of locks here and everywhere. What is read here is what the prompt will hold; a
+memory that cannot be read makes the turn begin all the same, with its status *unavailable*. SQL of the tables
+``conversations``, ``messages`` and ``turns`` at the moment of beginning; no model, no web.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+from sqlalchemy.exc import DBAPIError
+
+from agent.errors import (
+    ConversationNotFound,
+    KeyReused,
+    MessageRefused,
+    TooManyTurns,
+    TurnInProgress,
+    TurnNotFound,
+    TurnRepeated,
+)
+from agent.liveness import interrupt_silent
+from agent.outcome import MemoryStatus, Outcome
+from agent.transcript import history, title_of
+from memory_core.database.tables import conversations, messages, owners, turns
+from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
+from memory_core.document import Snapshot
+from memory_core.errors import MemoryUnavailable, OperationRefused
+from memory_core.ids import new_id
+from memory_core.operations import Operation, apply_operations, ensure_unchanged_since, inverse_operations
+from memory_core.owner import MemoryMode, Owner
+from memory_core.store import read_snapshot, undoable_changes
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRequest:
+    """What a person (or an application for them) asks for. ``conversation_id`` None opens a new conversation.
+
+    ``key`` is the idempotency key: the same key of the same owner is the same turn. ``regenerates_id`` names the turn
+    whose question is asked again; ``message`` is then ignored. ``memory_enabled`` is the deployment's flag.
+    """
+
+    owner: Owner
+    message: str = field(repr=False)
+    key: str
+    process_id: str
+    agent_version: int
+    policy_version: str
+    memory_enabled: bool
+    conversation_id: str | None = None
+    regenerates_id: str | None = None
+    session_id: str | None = None
+    turns_at_once: int = 3
+    history_tokens: int = 24_000
+
+
+@dataclass(frozen=True, slots=True)
+class BegunTurn:
+    """A running turn as the database holds it, and what its prompt is made of.
+
+    ``snapshot`` is None when memory is off or unavailable. ``undo_batch`` and ``undoes_receipt_id`` are set when a
+    regenerated answer's own memory change can still be taken back: its inverse is then the first batch of the ledger.
+    """
+
+    id: str
+    owner: Owner
+    conversation_id: str
+    conversation_is_new: bool
+    title: str = field(repr=False)
+    question: str = field(repr=False)
+    question_place: int
+    answer_place: int
+    agent_version: int
+    memory_status: MemoryStatus
+    snapshot: Snapshot | None = field(repr=False)
+    history: tuple[Mapping[str, str], ...] = field(repr=False)
+    session_id: str | None = None
+    regenerates_id: str | None = None
+    undo_batch: tuple[Operation, ...] = field(default=(), repr=False)
+    undoes_receipt_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in a conversation the turn stands."""
+
+    conversation_id: str
+    is_new: bool
+    title: str
+    question: str
+    question_place: int
+    answer_place: int
+    agent_version: int
+
+
+def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None = None) -> BegunTurn:
+    """Put a turn on record as *running* and read what it needs.
+
+    Raises ``TurnRepeated`` when the key has been used for the same message (the earlier turn is the answer),
+    ``KeyReused`` when for another, ``ConversationNotFound``, ``TurnNotFound``, ``TurnInProgress``, ``TooManyTurns``,
+    ``MessageRefused``, ``StorageFailed``; ``TransactionCancelled`` leaves nothing.
+    """
+    if request.regenerates_id is None:
+        ensure_sayable(request.message)
+    return transaction(
+        engine, lambda unit: _begin(unit, request), owner=request.owner, create_owner=True, cancel=cancel
+    )
+
+
+def ensure_sayable(message: str) -> None:
+    """Raise ``MessageRefused`` for a message that is empty or that PostgreSQL cannot keep (U+0000)."""
+    if not message.strip():
+        raise MessageRefused("empty")
+    if "\0" in message:
+        raise MessageRefused("control")
+
+
+def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
+    owner = unit.locked_owner
+    _refuse_repetition(unit, owner, request)
+    interrupt_silent(unit.connection, owner_id=owner.id)
+    earlier = _regenerated(unit, owner, request)
+    place = (
+        _new_place(unit, owner, request)
+        if request.conversation_id is None
+        else _next_place(unit, owner, request, earlier)
+    )
+    _refuse_crowd(unit, owner, place.conversation_id, request.turns_at_once)
+    status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled)
+    undo_batch, undoes = _undo_of(unit, place, snapshot) if earlier is not None else ((), None)
+    unit.checkpoint()
+    turn_id = _insert(unit, owner, request, place, status)
+    return BegunTurn(
+        id=turn_id,
+        owner=request.owner,
+        conversation_id=place.conversation_id,
+        conversation_is_new=place.is_new,
+        title=place.title,
+        question=place.question,
+        question_place=place.question_place,
+        answer_place=place.answer_place,
+        agent_version=place.agent_version,
+        memory_status=status,
+        snapshot=snapshot,
+        history=()
+        if place.is_new
+        else history(
+            unit.connection, place.conversation_id, before=place.question_place, tokens=request.history_tokens
+        ),
+        session_id=request.session_id,
+        regenerates_id=request.regenerates_id,
+        undo_batch=undo_batch,
+        undoes_receipt_id=undoes,
+    )
+
+
+def key_digest(key: str) -> bytes:
+    """What is kept of an idempotency key."""
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
+
+
+def _body_digest(request: TurnRequest) -> bytes:
+    body = f"{request.conversation_id or ''}\0{request.regenerates_id or ''}\0{request.message}"
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).digest()
+
+
+def _refuse_repetition(unit: Unit, owner: LockedOwner, request: TurnRequest) -> None:
+    earlier = unit.connection.execute(
+        sa.select(turns.c.id, turns.c.conversation_id, turns.c.body_digest).where(
+            turns.c.owner_id == owner.id, turns.c.key_digest == key_digest(request.key)
+        )
+    ).first()
+    if earlier is None:
+        return
+    if bytes(earlier.body_digest) != _body_digest(request):
+        raise KeyReused
+    raise TurnRepeated(earlier.id, earlier.conversation_id)
+
+
+def _regenerated(unit: Unit, owner: LockedOwner, request: TurnRequest) -> sa.Row[Any] | None:
+    """The turn whose question is asked again: one that has ended, in this conversation, of this owner."""
+    if request.regenerates_id is None:
+        return None
+    row = unit.connection.execute(
+        sa.select(turns).where(
+            turns.c.id == request.regenerates_id,
+            turns.c.owner_id == owner.id,
+            turns.c.conversation_id == request.conversation_id,
+        )
+    ).first()
+    if row is None:
+        raise TurnNotFound
+    if row.outcome == Outcome.RUNNING:
+        raise TurnInProgress
+    return row
+
+
+def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
+    title = title_of(request.message)
+    conversation_id = new_id("cht")
+    unit.connection.execute(
+        sa.insert(conversations).values(
+            id=conversation_id, owner_id=owner.id, agent_version=request.agent_version, title=title, next_place=3
+        )
+    )
+    return _Place(conversation_id, True, title, request.message, 1, 2, request.agent_version)
+
+
+def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: sa.Row[Any] | None) -> _Place:
+    """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
+    row = unit.connection.execute(
+        sa.select(conversations)
+        .where(conversations.c.id == request.conversation_id, conversations.c.owner_id == owner.id)
+        .with_for_update(key_share=True)
+    ).first()
+    if row is None:
+        raise ConversationNotFound
+    if earlier is None:
+        question, question_place, answer_place = request.message, row.next_place, row.next_place + 1
+    else:
+        question = _question_at(unit, row.id, earlier.question_place)
+        question_place, answer_place = earlier.question_place, row.next_place
+    unit.connection.execute(
+        sa.update(conversations)
+        .where(conversations.c.id == row.id)
+        .values(next_place=answer_place + 1, updated_at=sa.func.clock_timestamp())
+    )
+    return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version)
+
+
+def _question_at(unit: Unit, conversation_id: str, place: int) -> str:
+    return unit.connection.execute(
+        sa.select(messages.c.content).where(messages.c.conversation_id == conversation_id, messages.c.place == place)
+    ).scalar_one()
+
+
+def _refuse_crowd(unit: Unit, owner: LockedOwner, conversation_id: str, at_once: int) -> None:
+    running = (
+        unit.connection.execute(
+            sa.select(turns.c.conversation_id).where(turns.c.owner_id == owner.id, turns.c.outcome == Outcome.RUNNING)
+        )
+        .scalars()
+        .all()
+    )
+    if conversation_id in running:
+        raise TurnInProgress
+    if len(running) >= at_once:
+        raise TooManyTurns(at_once)
+
+
+def _read_memory(unit: Unit, owner: LockedOwner, *, enabled: bool) -> tuple[MemoryStatus, Snapshot | None]:
+    """Fail open: whatever keeps memory from being read, short of a cancel or a lost connection, is *unavailable*."""
+    if not enabled or owner.memory_mode is MemoryMode.OFF:
+        return MemoryStatus.OFF, None
+    try:
+        with unit.connection.begin_nested():
+            return MemoryStatus.AVAILABLE, read_snapshot(unit.connection, owner.id)
+    except MemoryUnavailable:
+        return MemoryStatus.UNAVAILABLE, None
+    except DBAPIError as error:
+        if error.connection_invalidated or is_transient(error):
+            raise
+        unit.checkpoint()
+        return MemoryStatus.UNAVAILABLE, None
+
+
+def _undo_of(unit: Unit, place: _Place, snapshot: Snapshot | None) -> tuple[tuple[Operation, ...], str | None]:
+    """The inverse of the standing answer's own memory change, and its receipt, if it can still be undone."""
+    standing = unit.connection.execute(
+        sa.select(turns.c.id).where(
+            turns.c.conversation_id == place.conversation_id,
+            turns.c.question_place == place.question_place,
+            turns.c.outcome == Outcome.COMPLETED,
+            ~turns.c.superseded,
+        )
+    ).scalar()
+    found = undoable_changes(unit, standing) if standing is not None and snapshot is not None else None
+    if found is None or snapshot is None:
+        return (), None
+    receipt_id, changes = found
+    inverse = inverse_operations(changes)
+    try:
+        ensure_unchanged_since(snapshot, changes)
+        apply_operations(snapshot, inverse)
+    except OperationRefused:
+        return (), None
+    return inverse, receipt_id
+
+
+def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place, status: MemoryStatus) -> str:
+    turn_id = new_id("trn")
+    unit.connection.execute(
+        sa.insert(turns).values(
+            id=turn_id,
+            owner_id=owner.id,
+            conversation_id=place.conversation_id,
+            process_id=request.process_id,
+            session_id=request.session_id,
+            key_digest=key_digest(request.key),
+            body_digest=_body_digest(request),
+            question_place=place.question_place,
+            answer_place=place.answer_place,
+            regenerates_id=request.regenerates_id,
+            agent_version=place.agent_version,
+            policy_version=request.policy_version,
+            memory_status=status,
+        )
+    )
+    if request.regenerates_id is None:
+        unit.connection.execute(
+            sa.insert(messages).values(
+                id=new_id("msg"),
+                owner_id=owner.id,
+                conversation_id=place.conversation_id,
+                turn_id=turn_id,
+                place=place.question_place,
+                role="user",
+                content=place.question,
+            )
+        )
+    if owner.first_activity_at is None:
+        unit.connection.execute(
+            sa.update(owners).where(owners.c.id == owner.id).values(first_activity_at=sa.func.clock_timestamp())
+        )
+    return turn_id

@@ -1,0 +1,174 @@
+"""The talk with the model inside one turn: rounds of text and tools until it ends well, or does not.
+
+Yields what happens as it happens. Leaves by returning only at a good end (DESIGN R2): the last round ended with
+``stop`` and said something. Every other end raises. Tools are run here; they stage and never write.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from agent.errors import EndedBadly, ModelBusy, ModelError
+from agent.events import MemoryStaged, TextDelta, ToolStarted
+from agent.models.arguments import tool_arguments
+from agent.models.protocol import ChatModel, ModelRequest, RoundEnd, TextPiece, ToolCall
+from agent.outcome import Reason
+from agent.prompt import ASK_FOR_REPLY
+from agent.reply import Reply
+from agent.tools import memory_update
+
+#: The longest a turn waits for a busy model before it says when to come back.
+BUSY_WAIT_SECONDS = 30
+#: How a call to something that was not offered is recorded. What the model called it is the model's text, and not kept.
+UNKNOWN_TOOL = "unknown_tool"
+NO_SUCH_TOOL = '{"status":"refused","code":"unknown_tool","advice":"There is no such tool. Answer without it."}'
+
+Said = TextDelta | ToolStarted | MemoryStaged
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one turn. Seconds and rounds."""
+
+    turn_seconds: float = 600
+    tool_rounds: int = 8
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRequest:
+    """A request-local copy of the agent: whose prompt is in it, and where its words and changes are gathered."""
+
+    client: ChatModel
+    models: tuple[str, ...]
+    messages: tuple[Mapping[str, Any], ...]
+    tools: tuple[Mapping[str, Any], ...]
+    reply: Reply
+
+
+async def converse(request: RoundRequest, limits: Limits) -> AsyncGenerator[Said, None]:
+    """Talk until the model is done.
+
+    Raises ``EndedBadly`` (length, filter, no finish reason, nothing said, too many rounds), ``ModelError``, and
+    ``TimeoutError`` when the turn takes longer than ``limits.turn_seconds``.
+    """
+    reply, messages = request.reply, list(request.messages)
+    deadline = asyncio.get_running_loop().time() + limits.turn_seconds
+    rounds_left, may_ask_again = limits.tool_rounds, True
+    while True:
+        reply.begin_round()
+        async with aclosing(_ask(request, messages, deadline)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, TextPiece):
+                    yield TextDelta(reply.add(piece.text))
+        end = reply.last_round
+        if end.tool_calls and end.finish_reason != "length":
+            if rounds_left == 0:
+                raise EndedBadly(Reason.STEP_CAP)
+            rounds_left -= 1
+            async with aclosing(_run_tools(request, end.tool_calls, messages)) as steps:
+                async for step in steps:
+                    yield step
+        elif end.finish_reason == "stop" and not reply.round_has_text and reply.tool_rounds and may_ask_again:
+            may_ask_again = False
+            messages.append({"role": "user", "content": ASK_FOR_REPLY})
+        else:
+            _judge(end, reply)
+            return
+
+
+def _judge(end: RoundEnd, reply: Reply) -> None:
+    """Return for a good end, raise for any other."""
+    if end.finish_reason == "length":
+        raise EndedBadly(Reason.TOO_LONG)
+    if end.finish_reason == "content_filter":
+        raise EndedBadly(Reason.FILTERED)
+    if end.finish_reason != "stop":
+        raise EndedBadly(Reason.CUT_OFF)
+    if not reply.round_has_text:
+        raise EndedBadly(Reason.EMPTY)
+
+
+async def _ask(
+    request: RoundRequest, messages: list[Mapping[str, Any]], deadline: float
+) -> AsyncGenerator[TextPiece, None]:
+    """One round, from the first model that answers. Another is tried only while nothing was said or staged (R9)."""
+    reply, waited = request.reply, False
+    while True:
+        reply.model = request.models[reply.model_index]
+        try:
+            async with AsyncExitStack() as opened:
+                async with asyncio.timeout_at(deadline):
+                    question = ModelRequest(reply.model, tuple(messages), request.tools)
+                    answer = await opened.enter_async_context(request.client.open(question))
+                while (piece := await _next(answer, deadline)) is not None:
+                    if isinstance(piece, RoundEnd):
+                        reply.end_round(piece)
+                        return
+                    yield piece
+                reply.end_round(RoundEnd(None))
+                return
+        except ModelError as failure:
+            if reply.has_begun or not failure.retryable:
+                raise
+            if reply.model_index + 1 < len(request.models):
+                reply.model_index += 1
+                continue
+            patience = _patience(failure)
+            if waited or patience is None:
+                raise
+        waited = True
+        async with asyncio.timeout_at(deadline):
+            await asyncio.sleep(patience)
+
+
+async def _next(answer: AsyncIterator[TextPiece | RoundEnd], deadline: float) -> TextPiece | RoundEnd | None:
+    """The next piece, but not later than the turn's deadline (``TimeoutError``); None when there is no more."""
+    async with asyncio.timeout_at(deadline):
+        return await anext(answer, None)
+
+
+def _patience(failure: ModelError) -> float | None:
+    """Seconds to wait for a model that is busy and said for how long; None when waiting is not worth it."""
+    seconds = failure.retry_after_seconds if isinstance(failure, ModelBusy) else None
+    return seconds if seconds is not None and seconds <= BUSY_WAIT_SECONDS else None
+
+
+async def _run_tools(
+    request: RoundRequest, calls: tuple[ToolCall, ...], messages: list[Mapping[str, Any]]
+) -> AsyncGenerator[ToolStarted | MemoryStaged, None]:
+    """Run a round's calls in order and give the model their results. Staged changes are told once, at the end."""
+    reply = request.reply
+    staged_before = reply.operation_count
+    messages.append(_assistant(calls))
+    offered = {tool["function"]["name"] for tool in request.tools}
+    for call in calls:
+        name = call.name if call.name in offered else UNKNOWN_TOOL
+        yield ToolStarted(name)
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": _run_tool(reply, name, call)})
+    if reply.ledger is not None and reply.operation_count > staged_before:
+        yield MemoryStaged(reply.operation_count, reply.ledger.targets, reply.ledger.changes)
+
+
+def _run_tool(reply: Reply, name: str, call: ToolCall) -> str:
+    """Run one call. What is kept of it are its name, its code and how many operations it brought."""
+    operations_before = reply.operation_count
+    if name == memory_update.NAME:
+        result, code = reply.memory.call(tool_arguments(call))
+    else:
+        result, code = NO_SUCH_TOOL, UNKNOWN_TOOL
+    operations = reply.operation_count - operations_before
+    reply.tool_rounds.append({"tool": name, "code": code, "operations": operations})
+    return result
+
+
+def _assistant(calls: tuple[ToolCall, ...]) -> dict[str, Any]:
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
+            for call in calls
+        ],
+    }

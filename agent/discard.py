@@ -1,0 +1,121 @@
+"""The other ends of a turn: stopped, interrupted, failed. The text so far is kept and marked; memory is not touched.
+
+Ending a turn is a claim like committing it (``running → …``), so a stop and a commit at the same moment have one
+winner. Attaching the partial text never changes an outcome that somebody else has claimed.
+"""
+
+from dataclasses import dataclass, replace
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Engine
+
+from agent.begin import BegunTurn, key_digest
+from agent.commit import Answer, ending_columns, measured_columns, store_text
+from agent.errors import TurnNotFound
+from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
+from agent.transcript import ending_of
+from memory_core.database.tables import owners, turns
+from memory_core.database.transaction import Unit, transaction
+from memory_core.errors import OwnerGone
+from memory_core.owner import Owner
+
+#: The channel on which processes tell each other that a turn was ended. Its payload is the turn's id.
+CHANNEL = "remembrancer_turns"
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What became of a request to stop: the turn it named, and its outcome now."""
+
+    turn_id: str
+    conversation_id: str
+    outcome: Outcome
+
+
+def discard_turn(engine: Engine, turn: BegunTurn, ending: Ending, partial: Answer, *, keep_text: bool = True) -> Ending:
+    """End a turn that did not end well and keep the text it has. Returns the truth, which may be somebody else's claim.
+
+    Safe to repeat. An erased person's turn leaves nothing and is reported as failed (``erased``).
+    """
+    try:
+        return transaction(
+            engine, lambda unit: _discard(unit, turn, ending, partial, keep_text=keep_text), owner=turn.owner
+        )
+    except OwnerGone:
+        return replace(ending, outcome=Outcome.FAILED, reason=Reason.ERASED, memory=MemoryEnding(MemoryOutcome.NONE))
+
+
+def _discard(unit: Unit, turn: BegunTurn, ending: Ending, partial: Answer, *, keep_text: bool) -> Ending:
+    claimed = unit.connection.execute(
+        sa.update(turns)
+        .where(turns.c.id == turn.id, turns.c.outcome == Outcome.RUNNING)
+        .values(**ending_columns(ending), **measured_columns(partial))
+    ).rowcount
+    truth = ending if claimed else _attach(unit, turn, ending, partial)
+    if truth.outcome is Outcome.COMPLETED or not keep_text or not partial.text.strip():
+        return truth
+    return replace(truth, message_id=store_text(unit, turn, partial.text) or truth.message_id)
+
+
+def _attach(unit: Unit, turn: BegunTurn, ending: Ending, partial: Answer) -> Ending:
+    """Somebody else ended this turn: add what only its runner knows, and report what stands."""
+    truth = ending_of(unit.connection, turn.id)
+    if truth is None:
+        return replace(ending, outcome=Outcome.FAILED, reason=Reason.ERASED, memory=MemoryEnding(MemoryOutcome.NONE))
+    if truth.outcome is Outcome.COMPLETED:
+        return truth
+    memory = ending.memory
+    if memory.outcome is MemoryOutcome.DISCARDED:
+        memory = replace(memory, reason=MemoryEnding.discarded(truth.outcome).reason)
+    unit.connection.execute(
+        sa.update(turns)
+        .where(turns.c.id == turn.id)
+        .values(memory_outcome=memory.outcome, memory_reason=memory.reason, **measured_columns(partial))
+    )
+    return replace(truth, memory=memory)
+
+
+def stop_turn(engine: Engine, owner: Owner, key: str) -> Stopped:
+    """A person's Stop, by the idempotency key of the message (it names the turn before its id is known).
+
+    Claims ``running → stopped`` and tells every process. A turn that has ended already is left as it is.
+    Raises ``TurnNotFound`` for a key this owner has not used.
+    """
+
+    def work(unit: Unit) -> Stopped:
+        mine = sa.select(owners.c.id).where(
+            owners.c.organization_id == owner.organization_id,
+            owners.c.agent_id == owner.agent_id,
+            owners.c.subject == owner.subject,
+        )
+        this = sa.and_(turns.c.owner_id == mine.scalar_subquery(), turns.c.key_digest == key_digest(key))
+        _stop(unit, this)
+        row = unit.connection.execute(
+            sa.select(turns.c.id, turns.c.conversation_id, turns.c.outcome).where(this)
+        ).first()
+        if row is None:
+            raise TurnNotFound
+        return Stopped(row.id, row.conversation_id, Outcome(row.outcome))
+
+    return transaction(engine, work)
+
+
+def stop_session(engine: Engine, session_id: str) -> tuple[str, ...]:
+    """Sign-out, or a revoked session: every turn it runs is stopped. Returns their ids."""
+    return transaction(engine, lambda unit: _stop(unit, turns.c.session_id == session_id))
+
+
+def _stop(unit: Unit, which: sa.ColumnElement[bool]) -> tuple[str, ...]:
+    stopped = (
+        unit.connection.execute(
+            sa.update(turns)
+            .where(turns.c.outcome == Outcome.RUNNING, which)
+            .values(outcome=Outcome.STOPPED, ended_at=sa.func.clock_timestamp())
+            .returning(turns.c.id)
+        )
+        .scalars()
+        .all()
+    )
+    for turn_id in stopped:
+        unit.connection.execute(sa.select(sa.func.pg_notify(CHANNEL, turn_id)))
+    return tuple(stopped)

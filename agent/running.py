@@ -1,0 +1,164 @@
+"""The turns this process runs: one task each, whoever reads them, and the ways to end them from outside.
+
+A turn runs in a task of its own and speaks into an outbox; the response only reads. So a client that goes away, a
+Stop, a sign-out, another process and a shutdown all end a turn in the same way: ``interrupt`` with the reason, then
+wait until the end is on record. Nothing here knows HTTP or SQL.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from agent import telemetry
+from agent.begin import BegunTurn, TurnRequest
+from agent.conversation import Limits
+from agent.events import TextDelta, TurnEvent
+from agent.interruption import Interruption
+from agent.outcome import Outcome
+from agent.runtime import AgentRuntime
+from agent.turn import run_turn
+from agent.turn_desk import TurnDesk
+
+
+class Outbox:
+    """Events on their way from a turn to its one reader.
+
+    Texts that wait are joined, so a slow reader costs no memory per piece, and a reader that paces itself is woken once
+    for many of them. Anything else wakes it at once.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[TurnEvent] = []
+        self._texts: list[str] = []
+        self._wake: asyncio.Event = asyncio.Event()
+        self._is_pacing = False
+        self._is_closed = False
+
+    def put(self, event: TurnEvent) -> None:
+        if isinstance(event, TextDelta):
+            self._texts.append(event.text)
+            if self._is_pacing:
+                return
+        else:
+            self._join()
+            self._events.append(event)
+        self._wake.set()
+
+    def close(self) -> None:
+        """Nothing will come any more."""
+        self._is_closed = True
+        self._wake.set()
+
+    async def take(self, texts_from: float = 0.0) -> list[TurnEvent] | None:
+        """What waits, as soon as there is something; None when nothing will come any more.
+
+        ``texts_from``: text alone is not handed out before this time of the loop's clock.
+        """
+        loop = asyncio.get_running_loop()
+        while not self._events:
+            if self._texts and (self._is_closed or loop.time() >= texts_from):
+                break
+            if self._is_closed:
+                return None
+            await self._woken(loop, texts_from)
+        self._join()
+        taken, self._events = self._events, []
+        return taken
+
+    async def _woken(self, loop: asyncio.AbstractEventLoop, texts_from: float) -> None:
+        self._wake.clear()
+        self._is_pacing = bool(self._texts) or loop.time() < texts_from
+        timer = loop.call_at(texts_from, self._wake.set) if self._is_pacing else None
+        try:
+            await self._wake.wait()
+        finally:
+            self._is_pacing = False
+            if timer is not None:
+                timer.cancel()
+
+    def _join(self) -> None:
+        if self._texts:
+            self._events.append(TextDelta("".join(self._texts)))
+            self._texts = []
+
+
+class RunningTurn:
+    """A turn and the task that runs it."""
+
+    def __init__(self, turn: BegunTurn, agents: AgentRuntime, desk: TurnDesk, limits: Limits) -> None:
+        self.turn = turn
+        self.outbox = Outbox()
+        self._interruption = Interruption()
+        self._task = asyncio.create_task(self._run(agents, desk, limits), name=turn.id)
+
+    def interrupt(self, outcome: Outcome) -> None:
+        """Ask the turn to end as *stopped* or *interrupted*. It may have ended already; then nothing happens."""
+        self._interruption.interrupt(outcome)
+
+    async def ended(self) -> None:
+        """Wait until the end is on record. A cancelled wait does not disturb the turn."""
+        while not self._task.done():
+            await asyncio.wait([self._task])
+
+    def when_ended(self, call: Callable[[], object]) -> None:
+        self._task.add_done_callback(lambda _: call())
+
+    async def _run(self, agents: AgentRuntime, desk: TurnDesk, limits: Limits) -> None:
+        try:
+            async for event in run_turn(self.turn, agents, desk, limits, self._interruption):
+                self.outbox.put(event)
+        except Exception as fault:  # noqa: BLE001 - the task's edge: the turn is ended and recorded; what is left is to say so
+            telemetry.fault("turn_fault", fault, turn_id=self.turn.id)
+        finally:
+            self.outbox.close()
+
+
+class RunningTurns:
+    """The registry of one process: opens turns, ends them, and knows which ones run."""
+
+    def __init__(self, desk: TurnDesk, agents: AgentRuntime, limits: Limits) -> None:
+        self.desk = desk
+        self._agents = agents
+        self._limits = limits
+        self._running: dict[str, RunningTurn] = {}
+        self._closing = False
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(self._running)
+
+    async def open(self, request: TurnRequest) -> RunningTurn:
+        """Begin a turn and run it. Raises what ``begin_turn`` raises; then nothing runs.
+
+        Whoever opens a turn sees to its end: waits for ``ended``, or interrupts it when nobody reads any more. A
+        cancelled call leaves no running turn.
+        """
+        turn = await self.desk.begin(request)
+        running = RunningTurn(turn, self._agents, self.desk, self._limits)
+        self._running[turn.id] = running
+        running.when_ended(lambda: self._running.pop(turn.id, None))
+        if self._closing:
+            running.interrupt(Outcome.INTERRUPTED)
+        return running
+
+    def interrupt(self, turn_id: str, outcome: Outcome) -> None:
+        """End a turn if this process runs it."""
+        if running := self._running.get(turn_id):
+            running.interrupt(outcome)
+
+    async def close(self) -> None:
+        """Interrupt every turn and wait until each end is on record."""
+        self._closing = True
+        waiting = list(self._running.values())
+        for running in waiting:
+            running.interrupt(Outcome.INTERRUPTED)
+        for running in waiting:
+            await running.ended()
+
+
+async def events_of(running: RunningTurn, pace_seconds: float = 0.0) -> AsyncIterator[list[TurnEvent]]:
+    """What a turn says, in the batches in which a reader can take it: text at most once every ``pace_seconds``."""
+    loop, texts_from = asyncio.get_running_loop(), 0.0
+    while (batch := await running.outbox.take(texts_from)) is not None:
+        yield batch
+        if isinstance(batch[-1], TextDelta):
+            texts_from = loop.time() + pace_seconds

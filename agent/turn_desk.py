@@ -1,0 +1,131 @@
+"""The desk where turns are opened and closed: the three moments at which a turn meets the database.
+
+Each runs in a worker thread and is awaited to its end, whatever cancels the request meanwhile, so that its outcome is
+known. An ending that could not be recorded is kept and tried again with the process's heartbeat.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy.engine import Engine
+
+from agent import telemetry
+from agent.begin import BegunTurn, TurnRequest, begin_turn
+from agent.commit import Answer, commit_turn
+from agent.discard import discard_turn
+from agent.errors import EndedBadly, ModelBusy, ModelError, ModelRejected, ModelUnreachable
+from agent.outcome import Ending, Outcome, Reason
+from agent.reply import Reply
+from agent.tools.memory_update import MemoryTool
+from agent.transcript import ending_of
+from memory_core.database.transaction import Cancellation, transaction
+from memory_core.database.worker import Workers
+from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed
+
+
+@dataclass
+class TurnDesk:
+    """``memory_enabled`` is the deployment's flag, read again at every commit; ``undo_hours`` 0 switches undo off."""
+
+    engine: Engine
+    workers: Workers
+    memory_enabled: Callable[[], bool]
+    undo_hours: int
+    unrecorded: dict[str, Callable[[], Ending]] = field(default_factory=dict)
+
+    async def begin(self, request: TurnRequest) -> BegunTurn:
+        """Put the turn on record. Raises what ``begin_turn`` raises.
+
+        A request that is cancelled meanwhile leaves either nothing or an interrupted turn, never a running one.
+        """
+        cancel = Cancellation()
+        begun = await self.workers.run_to_end(lambda: begin_turn(self.engine, request, cancel), cancel=cancel)
+        if begun.cancelled and begun.error is None:
+            nobody = Reply(None, MemoryTool(None), begun.unwrap().memory_status)
+            await self.discard(begun.unwrap(), nobody, Outcome.INTERRUPTED)
+        begun.raise_if_cancelled()
+        return begun.unwrap()
+
+    async def commit(self, turn: BegunTurn, reply: Reply) -> Ending:
+        """Commit the turn: the one place where what was staged becomes memory. Raises what ``commit_turn`` raises."""
+        cancel, answer, started = Cancellation(), reply.as_answer(), time.monotonic()
+        done = await self.workers.run_to_end(lambda: self._commit(turn, answer, cancel), cancel=cancel)
+        ending = done.unwrap()
+        telemetry.turn_ended(turn, answer, ending, seconds=time.monotonic() - reply.started)
+        telemetry.memory_update(answer, ending, seconds=time.monotonic() - started)
+        return ending
+
+    async def discard(
+        self, turn: BegunTurn, reply: Reply, outcome: Outcome, failure: Exception | None = None
+    ) -> Ending:
+        """End the turn without saving anything; ``failure`` is why, if it failed.
+
+        Never raises: an ending that cannot be recorded now is recorded with a later heartbeat.
+        """
+        reason = reason_of(failure) if failure is not None else None
+        ending = replace(reply.bad_ending(outcome, reason), retry_at=_retry_at(failure))
+        partial = reply.as_answer()
+
+        def record() -> Ending:
+            return discard_turn(self.engine, turn, ending, partial, keep_text=reason is not Reason.STORAGE)
+
+        done = await self.workers.run_to_end(record)
+        if done.error is not None:
+            self.unrecorded[turn.id] = record
+        truth = ending if done.error is not None else done.unwrap()
+        telemetry.turn_ended(turn, partial, truth, seconds=time.monotonic() - reply.started)
+        telemetry.memory_update(partial, truth, seconds=0.0)
+        return truth
+
+    def record_later(self) -> None:
+        """Try again what could not be recorded. Called in a worker thread, with every heartbeat."""
+        for turn_id, record in list(self.unrecorded.items()):
+            try:
+                record()
+            except StorageFailed:
+                return
+            self.unrecorded.pop(turn_id, None)
+
+    def _commit(self, turn: BegunTurn, answer: Answer, cancel: Cancellation) -> Ending:
+        try:
+            return commit_turn(
+                self.engine,
+                turn,
+                answer,
+                memory_enabled=self.memory_enabled(),
+                undo_hours=self.undo_hours,
+                cancel=cancel,
+            )
+        except CommitUnknown:
+            # Only this run could have claimed the turn for completion, so the row tells what COMMIT did.
+            ending = transaction(self.engine, lambda unit: ending_of(unit.connection, turn.id))
+            if ending is not None and ending.outcome is Outcome.COMPLETED:
+                return ending
+            raise
+
+
+def reason_of(failure: Exception) -> Reason:
+    """The code a turn records for what went wrong."""
+    if isinstance(failure, EndedBadly):
+        return failure.reason
+    return next((reason for kind, reason in _REASONS if isinstance(failure, kind)), Reason.INTERNAL)
+
+
+_REASONS: tuple[tuple[type[Exception], Reason], ...] = (
+    (ModelBusy, Reason.BUSY),
+    (ModelUnreachable, Reason.UNREACHABLE),
+    (ModelRejected, Reason.REJECTED),
+    (ModelError, Reason.BROKEN),
+    (TimeoutError, Reason.TIME_LIMIT),
+    (StorageFailed, Reason.STORAGE),
+    (OwnerGone, Reason.ERASED),
+)
+
+
+def _retry_at(failure: Exception | None) -> datetime | None:
+    """When a busy model takes messages again, if it said so."""
+    if not isinstance(failure, ModelBusy) or failure.retry_after_seconds is None:
+        return None
+    return datetime.now(UTC) + timedelta(seconds=min(failure.retry_after_seconds, 86_400))

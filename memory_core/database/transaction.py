@@ -1,0 +1,293 @@
+"""transaction(): the one way anything is written, and how it ends.
+
+    1  the cancel event is read; BEGIN, with timeouts of its own
+    2  the owner's row is locked, before anything of theirs is read
+    3  the work, which reads the event again before it persists (`Unit.checkpoint`)
+    4  the cancel event is read for the last time; from here on a cancel comes too late; COMMIT
+
+Exactly 40001 and 40P01 run the whole of it again. Other database errors are reduced to SQLSTATE and constraint: no
+statement, parameter or DETAIL survives in any attribute, cause or context. Errors of the work pass unchanged.
+"""
+
+import itertools
+import random
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from types import TracebackType
+from typing import Final, Generic, TypeVar, cast
+
+import psycopg
+import sqlalchemy as sa
+from psycopg.pq import TransactionStatus
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.exc import TimeoutError as CheckoutTimeout
+
+from memory_core.database.cancellation import Cancellation
+from memory_core.database.engine import BoundedConnection
+from memory_core.database.tables import organizations, owners
+from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed, TransactionCancelled
+from memory_core.ids import new_id
+from memory_core.owner import LearningMode, MemoryMode, Owner
+
+__all__ = ["DEFAULT_LIMITS", "Cancellation", "Limits", "LockedOwner", "Unit", "is_transient", "sqlstate", "transaction"]
+
+TRANSIENT: Final = frozenset({"40001", "40P01"})  # serialization failure, deadlock
+FAILED_TRANSACTION: Final = "25P02"
+_CREATE_ROUNDS: Final = 3
+_DRIVERS: Final = ("sqlalchemy", "psycopg")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a transaction may wait for, in seconds, and how often it may start again."""
+
+    lock_seconds: float = 3.0
+    statement_seconds: float = 5.0
+    idle_seconds: float = 15.0
+    tries: int = 5
+    retry_seconds: float = 3.0
+
+    @property
+    def answer_seconds(self) -> float:
+        """How long the client waits for an answer: the server ends a statement before that, if it lives."""
+        return self.statement_seconds + 3.0
+
+
+DEFAULT_LIMITS: Final = Limits()
+
+
+@dataclass(frozen=True)
+class LockedOwner:
+    """The owner's row, as it was when this transaction locked it."""
+
+    id: str
+    organization_id: str
+    agent_id: str
+    subject: str = field(repr=False)
+    version: int
+    memory_mode: MemoryMode
+    learning_mode: LearningMode
+    first_activity_at: datetime | None
+    seeded_at: datetime | None
+    digest_key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What the work of one transaction is given. `tries` counts from 1."""
+
+    connection: Connection
+    owner: LockedOwner | None
+    tries: int
+    cancellation: Cancellation
+
+    @property
+    def locked_owner(self) -> LockedOwner:
+        """The owner, in a transaction that was asked to lock one."""
+        if self.owner is None:
+            raise RuntimeError("this transaction locks no owner")
+        return self.owner
+
+    def checkpoint(self) -> None:
+        """Called before anything is persisted. Raises TransactionCancelled."""
+        self.cancellation.raise_if_set()
+
+
+def transaction(
+    engine: Engine,
+    work: Callable[[Unit], T],
+    *,
+    owner: Owner | None = None,
+    create_owner: bool = False,
+    cancel: Cancellation | None = None,
+    erase: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> T:
+    """Run the work in one transaction, its owner locked first, and give what it returned once that is committed.
+
+    `erase` takes the lock that also keeps new references to the owner away. The work may run several times: it must
+    change nothing but the database. Raises OwnerGone, TransactionCancelled, StorageFailed, and whatever the work
+    raises: then nothing is stored. CommitUnknown alone leaves that open.
+    """
+    cancellation = cancel if cancel is not None else Cancellation()
+    give_up_at = time.monotonic() + limits.retry_seconds
+    for tries in itertools.count(1):
+        attempt = _Attempt(engine, work, owner, create_owner, erase, cancellation, limits, tries)
+        failure = attempt.run()
+        if failure is None:
+            return attempt.value
+        pause = min(0.01 * 2**tries, 0.2) * random.uniform(0.5, 1.5)
+        if failure.sqlstate not in TRANSIENT or tries >= limits.tries or time.monotonic() + pause > give_up_at:
+            raise failure
+        if cancellation.wait(pause):
+            raise TransactionCancelled
+    raise AssertionError("counting does not end")
+
+
+def sqlstate(error: BaseException | None) -> str | None:
+    """The five characters by which PostgreSQL names an error; None where it had no chance to speak."""
+    original = error.orig if isinstance(error, StatementError) else error
+    return original.sqlstate if isinstance(original, psycopg.Error) else None
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the whole transaction is worth running again (and nothing less is)."""
+    return sqlstate(error) in TRANSIENT
+
+
+@dataclass
+class _Attempt(Generic[T]):
+    """One try of a transaction. `value` holds the work's result after `run` has returned None."""
+
+    engine: Engine
+    work: Callable[[Unit], T]
+    owner: Owner | None
+    create_owner: bool
+    erase: bool
+    cancellation: Cancellation
+    limits: Limits
+    tries: int
+    value: T = field(init=False)
+    _committing: bool = field(init=False, default=False)
+
+    def run(self) -> StorageFailed | None:
+        """None when committed; a database error, reduced. Errors of other kinds are raised."""
+        self.cancellation.raise_if_set()
+        failure: StorageFailed
+        try:
+            with self.engine.connect() as connection:
+                self._run_on(connection)
+            return None
+        except (StatementError, CheckoutTimeout, psycopg.Error) as error:
+            failure = self._reduce(error)
+        except BaseException as error:
+            _forget_database_errors(error)
+            raise
+        if self.cancellation.is_set() and not self._committing:
+            raise TransactionCancelled
+        return failure
+
+    def _run_on(self, connection: Connection) -> None:
+        line = cast(BoundedConnection, connection.connection.dbapi_connection)
+        line.answer_seconds = self.limits.answer_seconds
+        self.cancellation.bind(line)
+        try:
+            self._work_on(connection)
+            self.cancellation.raise_if_set()
+        finally:
+            # Only now may COMMIT or ROLLBACK follow: no cancel of ours can meet them, or whoever comes after.
+            if not self.cancellation.release():
+                connection.invalidate()
+        self._commit(connection, line)
+
+    def _work_on(self, connection: Connection) -> None:
+        set_timeouts(connection, self.limits)
+        locked = None
+        if self.owner is not None:
+            locked = _lock_owner(connection, self.owner, create=self.create_owner, erase=self.erase)
+        self.value = self.work(Unit(connection, locked, self.tries, self.cancellation))
+
+    def _commit(self, connection: Connection, line: BoundedConnection) -> None:
+        self.cancellation.raise_if_set()
+        if line.info.transaction_status == TransactionStatus.INERROR:
+            # The work swallowed an error. PostgreSQL would answer COMMIT with a friendly ROLLBACK.
+            raise psycopg.errors.lookup(FAILED_TRANSACTION)
+        self._committing = True
+        connection.commit()
+
+    def _reduce(self, error: Exception) -> StorageFailed:
+        state = sqlstate(error)
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        original = error.orig if isinstance(error, StatementError) else error
+        constraint = original.diag.constraint_name if isinstance(original, psycopg.Error) else None
+        failure = (CommitUnknown if lost and self._committing else StorageFailed)(state, constraint)
+        failure.add_note(_place_of(error.__traceback__))
+        return failure
+
+
+def set_timeouts(connection: Connection, limits: Limits) -> None:
+    """Timeouts of this transaction alone, in one round trip."""
+    bounds = {
+        "lock_timeout": limits.lock_seconds,
+        "statement_timeout": limits.statement_seconds,
+        "idle_in_transaction_session_timeout": limits.idle_seconds,
+    }
+    calls = ", ".join(f"set_config('{name}', '{round(seconds * 1000)}ms', true)" for name, seconds in bounds.items())
+    connection.exec_driver_sql(f"SELECT {calls}")
+
+
+def _lock_owner(connection: Connection, owner: Owner, *, create: bool, erase: bool) -> LockedOwner:
+    """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone."""
+    wanted = (
+        sa.select(
+            owners.c.id,
+            owners.c.organization_id,
+            owners.c.agent_id,
+            owners.c.subject,
+            owners.c.version,
+            owners.c.memory_mode,
+            owners.c.learning_mode,
+            owners.c.first_activity_at,
+            owners.c.seeded_at,
+            organizations.c.digest_key,
+        )
+        .join(organizations, organizations.c.id == owners.c.organization_id)
+        .where(
+            owners.c.organization_id == owner.organization_id,
+            owners.c.agent_id == owner.agent_id,
+            owners.c.subject == owner.subject,
+        )
+        .with_for_update(of=owners, key_share=not erase)
+    )
+    row = connection.execute(wanted).one_or_none()
+    # Found, as a rule. More than one round only if the owner is erased at the very moment of coming back.
+    for _ in range(_CREATE_ROUNDS if create else 0):
+        if row is not None:
+            break
+        connection.execute(
+            insert(owners)
+            .values(
+                id=new_id("own"),
+                organization_id=owner.organization_id,
+                agent_id=owner.agent_id,
+                subject=owner.subject,
+            )
+            .on_conflict_do_nothing(constraint="uq_owners_key")
+        )
+        row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise OwnerGone
+    known = {
+        **row._mapping,
+        "memory_mode": MemoryMode(row.memory_mode),
+        "learning_mode": LearningMode(row.learning_mode),
+        "digest_key": bytes(row.digest_key),
+    }
+    return LockedOwner(**known)
+
+
+def _forget_database_errors(error: BaseException) -> None:
+    """Cut what came of a database error off the history of another one: it would show values wherever it is logged."""
+    link: BaseException | None = error
+    while link is not None:
+        earlier = link.__cause__ or link.__context__
+        if isinstance(earlier, StatementError | psycopg.Error):
+            link.__cause__ = link.__context__ = earlier = None
+        link = earlier
+
+
+def _place_of(trace: TracebackType | None) -> str:
+    """Where in our own code a database error came up: a file, a function and a line, never a value."""
+    place = "before the database was reached"
+    for frame, line in traceback.walk_tb(trace):
+        module = frame.f_globals.get("__name__", "")
+        if module.split(".")[0] not in _DRIVERS:
+            place = f"in {module}.{frame.f_code.co_qualname}, line {line}"
+    return place

@@ -1,0 +1,120 @@
+"""How a block of code is shown: its language's name, its colours, its frame. Knows nothing of Markdown or of pages.
+
+Colours are four classes, as the style sheet has them: ``k`` keyword, ``n`` a name being defined, ``s`` string,
+``c`` comment. Everything else is plain text. The code itself is always escaped, never changed.
+"""
+
+import re
+from functools import lru_cache
+from html import escape
+from typing import Any
+
+from pygments.lexers import get_lexer_by_name
+from pygments.token import Comment, Keyword, Name, String
+
+#: Longer code is shown without colours: some lexers take time that grows with the square of what they read.
+COLOURED_CHARS = 20_000
+
+#: The languages that get colours: what people write after the fence -> pygments' name for it, our name for it.
+#: Others are named as written and stay plain, so that no unusual lexer ever meets hostile input.
+_FAMILIES: tuple[tuple[str, str, str], ...] = (
+    ("bash sh shell zsh", "bash", "Shell"),
+    ("c h", "c", "C"),
+    ("console shell-session", "console", "Console"),
+    ("cpp c++ cc hpp", "cpp", "C++"),
+    ("csharp cs c#", "csharp", "C#"),
+    ("css", "css", "CSS"),
+    ("diff patch", "diff", "Diff"),
+    ("dockerfile docker", "docker", "Dockerfile"),
+    ("elixir ex exs", "elixir", "Elixir"),
+    ("go golang", "go", "Go"),
+    ("graphql", "graphql", "GraphQL"),
+    ("haskell hs", "haskell", "Haskell"),
+    ("html", "html", "HTML"),
+    ("ini cfg conf", "ini", "INI"),
+    ("java", "java", "Java"),
+    ("javascript js mjs jsx node", "javascript", "JavaScript"),
+    ("json jsonc json5", "json", "JSON"),
+    ("kotlin kt", "kotlin", "Kotlin"),
+    ("lua", "lua", "Lua"),
+    ("makefile make", "make", "Makefile"),
+    ("nginx", "nginx", "nginx"),
+    ("perl pl", "perl", "Perl"),
+    ("php", "php", "PHP"),
+    ("powershell ps1 pwsh", "powershell", "PowerShell"),
+    ("python py python3", "python", "Python"),
+    ("r", "r", "R"),
+    ("ruby rb", "ruby", "Ruby"),
+    ("rust rs", "rust", "Rust"),
+    ("scala", "scala", "Scala"),
+    ("scss", "scss", "SCSS"),
+    ("sql postgresql postgres psql mysql sqlite", "postgresql", "SQL"),
+    ("swift", "swift", "Swift"),
+    ("toml", "toml", "TOML"),
+    ("typescript ts tsx", "typescript", "TypeScript"),
+    ("xml svg xhtml", "xml", "XML"),
+    ("yaml yml", "yaml", "YAML"),
+)
+LANGUAGES = {word: (lexer, label) for words, lexer, label in _FAMILIES for word in words.split()}
+_PLAIN = {"text", "txt", "plain", "plaintext", "output"}
+
+_CLASSES = (
+    (Keyword, "k"),
+    (Name.Function, "n"),
+    (Name.Class, "n"),
+    (Name.Decorator, "n"),
+    (Name.Tag, "k"),
+    (String, "s"),
+    (Comment, "c"),
+)
+_WORD = re.compile(r"[\w+#.-]{1,24}")
+
+
+def code_figure(code: str, info: str = "") -> str:
+    """The figure of one block: caption, then the code with its colours. `info` is what stands after the fence."""
+    word = info.split(maxsplit=1)[0].lower() if info.strip() else ""
+    label = _label(word)
+    name = "Code" if label == "Code" else f"{label} code"
+    return (
+        f'<figure class="code"><figcaption><span>{escape(label)}</span></figcaption>'
+        f'<pre tabindex="0" aria-label="{escape(name)}"><code>{_coloured(code, word)}</code></pre></figure>\n'
+    )
+
+
+def _label(word: str) -> str:
+    if word in LANGUAGES:
+        return LANGUAGES[word][1]
+    if word in _PLAIN:
+        return "Text"
+    return word if _WORD.fullmatch(word) else "Code"
+
+
+def _coloured(code: str, word: str) -> str:
+    if word not in LANGUAGES or len(code) > COLOURED_CHARS:
+        return escape(code, quote=False)
+    parts: list[str] = []
+    run, run_class = "", ""
+    for kind, text in _lexer(LANGUAGES[word][0]).get_tokens(code):
+        css_class = _class_of(kind)
+        if css_class != run_class:
+            parts.append(_span(run, run_class))
+            run, run_class = "", css_class
+        run += text
+    parts.append(_span(run, run_class))
+    return "".join(parts)
+
+
+@lru_cache
+def _lexer(name: str) -> Any:
+    """One lexer a language; it keeps nothing between two texts. ``startinline`` concerns PHP only."""
+    return get_lexer_by_name(name, stripnl=False, ensurenl=False, startinline=True)
+
+
+@lru_cache(maxsize=1024)
+def _class_of(kind: Any) -> str:
+    return next((css_class for family, css_class in _CLASSES if kind in family), "")
+
+
+def _span(text: str, css_class: str) -> str:
+    shown = escape(text, quote=False)
+    return f'<span class="{css_class}">{shown}</span>' if css_class and shown else shown

@@ -1,0 +1,112 @@
+"""A turn while it runs, as the frames a browser swaps in.
+
+What opens and what closes the stream is what a reload would show at that moment, made by the same partials; the
+closing is read from the database after the turn's end is on record.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from agent.events import MemoryStaged, TextDelta, ToolStarted, TurnEnded, TurnEvent, TurnStarted
+from agent.outcome import MemoryStatus, Outcome
+from agent.running import RunningTurn, events_of
+from memory_core.errors import StorageFailed
+from webapp import frames, presenting, words
+from webapp.auth.person import Person
+from webapp.chat_pages import ChatPages, read_chat
+from webapp.markdown import MarkdownStream
+from webapp.services import Services
+from webapp.views import AnswerState, AnswerView, Place, QuestionView, TurnView
+
+#: Seconds between two frames of text; the first leaves at once (DESIGN R22).
+PACE_SECONDS = 0.04
+
+
+class LiveTurn:
+    """One stream, for one reader."""
+
+    def __init__(self, services: Services, person: Person, running: RunningTurn) -> None:
+        self._services = services
+        self._person = person
+        self._running = running
+        self._turn = running.turn
+        self._markdown = MarkdownStream()
+        self._step_is_shown = True
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Ready bytes, one piece for whatever has come together since the last."""
+        async for batch in events_of(self._running, PACE_SECONDS):
+            yield b"".join([await self._frame(event) for event in batch])
+
+    async def _frame(self, event: TurnEvent) -> bytes:
+        match event:
+            case TextDelta(text):
+                change = self._markdown.feed(text)
+                return self._without_step() + frames.text(self._turn.id, change.frozen, change.live)
+            case ToolStarted(tool):
+                self._step_is_shown = True
+                return frames.step(self._turn.id, words.step(tool))
+            case MemoryStaged(changes=changes):
+                return frames.receipt(presenting.waiting(self._turn.id, changes))
+            case TurnStarted():
+                return await self._opening()
+            case TurnEnded():
+                return await self._closing(event)
+
+    def _without_step(self) -> bytes:
+        if not self._step_is_shown:
+            return b""
+        self._step_is_shown = False
+        return frames.step(self._turn.id, "")
+
+    async def _opening(self) -> bytes:
+        """The question and the answer's empty shell; for a new chat its heading, its panel and its place in the list
+        too.
+        """
+        turn, has_memory = self._turn, self._turn.memory_status is not MemoryStatus.OFF
+        shell = TurnView(
+            id=turn.id,
+            conversation_id=turn.conversation_id,
+            question=QuestionView(turn.question, datetime.now(UTC)) if turn.regenerates_id is None else None,
+            answer=AnswerView(
+                state=AnswerState.WRITING,
+                label=words.LABELS[Outcome.RUNNING],
+                step=words.THINKING if has_memory else words.THINKING_WITHOUT_MEMORY,
+            ),
+        )
+        if not turn.conversation_is_new:
+            return frames.started(shell, title=turn.title)
+        pages = ChatPages.at_once(self._services.settings, self._person)
+        data = await self._services.read(lambda connection: read_chat(connection, turn.owner, turn.conversation_id))
+        if data.conversation is None:
+            return frames.started(shell, title=turn.title)
+        groups = pages.groups(data, open_id=turn.conversation_id)
+        return frames.started(shell, chat=replace(pages.chat(data), turns=()), groups=groups)
+
+    async def _closing(self, event: TurnEnded) -> bytes:
+        """The answer as a reload would show it, and the panel. Without a database: as much as the turn itself knows."""
+        turn, ending = self._turn, event.ending
+        pages = ChatPages.at_once(self._services.settings, self._person)
+        try:
+            data = await self._services.read(
+                lambda connection: read_chat(connection, turn.owner, turn.conversation_id, around=turn.id)
+            )
+        except StorageFailed:
+            data = None
+        view = pages.turn(data, turn.id, is_new=True) if data is not None else None
+        if view is None or view.answer.state is not AnswerState.DONE:
+            view = TurnView(turn.id, turn.conversation_id, pages.unread_answer(ending))
+        if not view.answer.prose:
+            view = replace(view, answer=replace(view.answer, prose=self._markdown.finish()))
+        others = (
+            [other.id for other in data.conversation.turns if other.superseded] if data and data.conversation else []
+        )
+        return frames.ended(
+            view,
+            words.announcement(ending),
+            outcome=str(ending.outcome),
+            memory=str(ending.memory.outcome),
+            panel=pages.panel(data, Place.SIDE) if data is not None else None,
+            replaces=others,
+        )

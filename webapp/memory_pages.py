@@ -1,0 +1,145 @@
+"""The memory panel as a view: what is stored, what the person's address asks to be open, and what was just done."""
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy.engine import Connection
+
+from agent.prompt import is_held_back
+from agent.tools.memory_update import capacity_of
+from memory_core.document import Target, entry_digest
+from memory_core.errors import OperationRefused
+from memory_core.origins import Origin, origin_of
+from memory_core.owner import MemoryMode, Owner
+from memory_core.receipts import Receipt
+from memory_core.store import MemoryView, load_memory
+from webapp import presenting, words
+from webapp.auth.person import Person
+from webapp.views import EntryForm, ForgetView, NoticeView, PanelView, PersonView, Place, ReceiptView, SheetView
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Which form of the panel is open, and what came back with it. ``digest`` is hex; ``add`` is a document's name."""
+
+    form: EntryForm = EntryForm.NONE
+    digest: str = ""
+    add: str = ""
+    forget: bool = False
+    draft: str | None = field(default=None, repr=False)
+    problem: str = ""
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> "Opened":
+        """``?edit=``, ``?remove=`` and ``?origin=`` name an entry, ``?add=`` a document, ``?forget=1`` asks for
+        everything.
+        """
+        for form in (EntryForm.EDIT, EntryForm.REMOVE, EntryForm.ORIGIN):
+            if digest := query.get(str(form)):
+                return cls(form, digest)
+        return cls(add=query.get("add", ""), forget=bool(query.get("forget")))
+
+
+@dataclass(frozen=True, slots=True)
+class PanelData:
+    """What one read brings for a panel."""
+
+    memory: MemoryView
+    origin: Origin | None = None
+
+
+def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelData:
+    """Read both documents, and where the entry asked about came from."""
+    memory = load_memory(connection, owner)
+    if opened.form is not EntryForm.ORIGIN or memory.owner_id is None:
+        return PanelData(memory)
+    return PanelData(memory, origin_of(connection, memory.owner_id, _bytes(opened.digest)))
+
+
+def panel_view(
+    data: PanelData,
+    person: Person,
+    place: Place,
+    *,
+    is_enabled: bool,
+    opened: Opened | None = None,
+    new_entries: frozenset[tuple[Target, str]] = frozenset(),
+    receipt: ReceiptView | None = None,
+    notice: NoticeView | None = None,
+) -> PanelView:
+    """The panel for a place. ``is_enabled`` is the deployment's flag; ``new_entries`` were written in this
+    conversation.
+    """
+    memory, opened = data.memory, opened or Opened()
+    is_on = memory.memory_mode is not MemoryMode.OFF
+    return PanelView(
+        place=place,
+        sheets=tuple(_sheet(target, data, opened, new_entries, can_write=is_enabled) for target in Target),
+        mode=presenting.memory_mode(
+            is_on=is_on, is_enabled=is_enabled, hint=words.MODE_NEW if place is Place.NEW else words.MODE_ON
+        ),
+        csrf_token=person.csrf_token,
+        memory_id=memory.owner_id or "",
+        notice=notice or _resting(is_on=is_on, is_enabled=is_enabled),
+        receipt=receipt,
+        forget=ForgetView(opened.problem) if opened.forget else None,
+    )
+
+
+def person_view(person: Person, secret_key: bytes) -> PersonView:
+    """The person as a page shows them; drafts are kept under a name that says nothing about them."""
+    scope = hmac.new(secret_key, b"draft\0" + person.subject.encode(), hashlib.sha256).hexdigest()[:16]
+    return PersonView(person.label, person.csrf_token, scope)
+
+
+def receipt_view(receipt: Receipt, *, problem: str = "", is_new: bool = False, key: str | None = None) -> ReceiptView:
+    """A stored receipt: what was saved, or that it was undone. The words are shown while they are kept."""
+    sizes = {
+        Target.USER: (receipt.user_before, receipt.user_after),
+        Target.MEMORY: (receipt.memory_before, receipt.memory_after),
+    }
+    sizes = {target: pair for target, pair in sizes.items() if pair[0] != pair[1]}
+    name = key or receipt.id
+    if receipt.undone_at is not None:
+        return presenting.undone(name, receipt.changes, sizes)
+    until = receipt.undo_until if receipt.can_be_undone else None
+    return presenting.saved(name, receipt.id, receipt.changes, sizes, until, problem=problem, is_new=is_new)
+
+
+def refusal_words(refusal: OperationRefused) -> str:
+    """Why a change made by hand was not saved."""
+    return words.form_refusal(refusal.code, capacity_of(refusal))
+
+
+def undo_refusal_words(refusal: OperationRefused) -> str:
+    return words.undo_refusal(refusal.code, capacity_of(refusal))
+
+
+def _sheet(
+    target: Target, data: PanelData, opened: Opened, new_entries: frozenset[tuple[Target, str]], *, can_write: bool
+) -> SheetView:
+    memory = data.memory
+    if memory.snapshot is None:
+        return presenting.unreadable_sheet(target)
+    return presenting.sheet(
+        target,
+        memory.snapshot,
+        lambda target, text: entry_digest(memory.digest_key, target, text).hex(),
+        can_write=can_write,
+        opened=(opened.digest, opened.form) if opened.form is not EntryForm.NONE else None,
+        draft=opened.draft,
+        problem=opened.problem,
+        origin=_origin(data.origin),
+        is_adding=opened.add == target and can_write,
+        new_texts={text for where, text in new_entries if where is target},
+        held_back={text: words.HELD_BACK for text in memory.snapshot.of(target) if is_held_back(text)},
+    )
+
+
+def _resting(*, is_on: bool, is_enabled: bool) -> NoticeView | None:
+    """Why the agent does nothing with memory, if so."""
+    if not is_enabled:
+        return NoticeView(words.MEMORY_RESTING, tone="caution")
+    return None if is_on else NoticeView(words.MEMORY_OFF)

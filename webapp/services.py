@@ -1,0 +1,53 @@
+"""What the routes need, built once in ``app.py`` and found as ``request.app.state.services``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sqlalchemy.engine import Connection, Engine
+from starlette.requests import Request
+
+from agent.process import Process
+from agent.running import RunningTurns
+from agent.runtime import AgentRuntime
+from memory_core.database.transaction import Unit, transaction
+from memory_core.database.worker import Workers
+from memory_core.owner import Owner
+from webapp.auth.organization import Organization
+from webapp.auth.person import Person
+from webapp.settings import Settings
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Services:
+    """One process's collaborators. ``default_version`` is the version a new conversation begins with."""
+
+    settings: Settings
+    engine: Engine
+    workers: Workers
+    organization: Organization
+    agents: AgentRuntime
+    running: RunningTurns
+    process: Process
+    default_version: int
+
+    def owner(self, person: Person) -> Owner:
+        """The person as the owner of memory: organization, agent, and the subject exactly as sign-in proved it."""
+        return Owner(self.organization.id, self.organization.default_agent_id, person.subject)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a few reads as one transaction, in a worker thread. Raises StorageFailed."""
+        return await self.workers.run(lambda: transaction(self.engine, lambda unit: work(unit.connection)))
+
+    async def write(self, owner: Owner, work: Callable[[Unit], T], *, create_owner: bool = False) -> T:
+        """Run a change under the owner's lock. Raises what the work raises, OwnerGone and StorageFailed; then
+        nothing changed.
+        """
+        return await self.workers.run(lambda: transaction(self.engine, work, owner=owner, create_owner=create_owner))
+
+
+def services_of(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
