@@ -8,7 +8,6 @@ memory that cannot be read makes the turn begin all the same, with its status *u
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -26,6 +25,7 @@ from agent.errors import (
 from agent.liveness import interrupt_silent
 from agent.outcome import MemoryStatus, Outcome
 from agent.transcript import history, title_of
+from memory_core.database.rows import Record
 from memory_core.database.tables import conversations, messages, owners, turns
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
@@ -181,7 +181,7 @@ def _refuse_repetition(unit: Unit, owner: LockedOwner, request: TurnRequest) -> 
     raise TurnRepeated(earlier.id, earlier.conversation_id)
 
 
-def _regenerated(unit: Unit, owner: LockedOwner, request: TurnRequest) -> sa.Row[Any] | None:
+def _regenerated(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Record | None:
     """The turn whose question is asked again: one that has ended, in this conversation, of this owner."""
     if request.regenerates_id is None:
         return None
@@ -210,7 +210,7 @@ def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
     return _Place(conversation_id, True, title, request.message, 1, 2, request.agent_version)
 
 
-def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: sa.Row[Any] | None) -> _Place:
+def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: Record | None) -> _Place:
     """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
     row = unit.connection.execute(
         sa.select(conversations)
@@ -233,9 +233,10 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: s
 
 
 def _question_at(unit: Unit, conversation_id: str, place: int) -> str:
-    return unit.connection.execute(
+    question: str = unit.connection.execute(
         sa.select(messages.c.content).where(messages.c.conversation_id == conversation_id, messages.c.place == place)
     ).scalar_one()
+    return question
 
 
 def _refuse_crowd(unit: Unit, owner: LockedOwner, conversation_id: str, at_once: int) -> None:

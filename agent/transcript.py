@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from agent.outcome import Capacity, Ending, MemoryEnding, MemoryOutcome, MemoryStatus, Outcome, Reason
+from memory_core.database.rows import Record
 from memory_core.database.tables import conversations, memory_changes, messages, owners, turns
 from memory_core.document import Target
 from memory_core.errors import RefusalCode
@@ -110,6 +111,15 @@ def find_conversation(
     return Conversation(row.id, row.title, row.agent_version, tuple(_turn(turn) for turn in found), last)
 
 
+def find_title(connection: Connection, owner: Owner, conversation_id: str) -> str | None:
+    """The title of a conversation of this owner; None if there is none (or it is somebody else's)."""
+    return connection.execute(
+        sa.select(conversations.c.title)
+        .join(owners, owners.c.id == conversations.c.owner_id)
+        .where(conversations.c.id == conversation_id, *_is(owner))
+    ).scalar()
+
+
 def ending_of(connection: Connection, turn_id: str) -> Ending | None:
     """How a turn stands now; None when it is gone."""
     row = connection.execute(_turns().where(turns.c.id == turn_id)).first()
@@ -191,7 +201,7 @@ def _turns() -> sa.Select[Any]:
     ).select_from(_log().outerjoin(memory_changes, memory_changes.c.turn_id == turns.c.id))
 
 
-def _turn(row: sa.Row[Any]) -> TurnRecord:
+def _turn(row: Record) -> TurnRecord:
     return TurnRecord(
         id=row.id,
         question=row.question,
@@ -208,7 +218,7 @@ def _turn(row: sa.Row[Any]) -> TurnRecord:
     )
 
 
-def _ending(row: sa.Row[Any]) -> Ending:
+def _ending(row: Record) -> Ending:
     detail = row.memory_detail
     return Ending(
         outcome=Outcome(row.outcome),
@@ -227,11 +237,11 @@ def _ending(row: sa.Row[Any]) -> Ending:
     )
 
 
-def _one_answer_a_question(rows: Sequence[sa.Row[Any]]) -> list[sa.Row[Any]]:
+def _one_answer_a_question(rows: Sequence[Record]) -> list[Record]:
     """A question asked again keeps the completed answer if it has one, else the latest attempt. Rows come newest
     first.
     """
-    kept: dict[int, sa.Row[Any]] = {}
+    kept: dict[int, Record] = {}
     for row in rows:
         if row.question_place not in kept or (
             row.outcome == Outcome.COMPLETED and kept[row.question_place].outcome != Outcome.COMPLETED
@@ -240,7 +250,7 @@ def _one_answer_a_question(rows: Sequence[sa.Row[Any]]) -> list[sa.Row[Any]]:
     return list(kept.values())
 
 
-def _answer_in_history(row: sa.Row[Any]) -> str:
+def _answer_in_history(row: Record) -> str:
     if not (row.answer and row.answer.strip()):
         return _NO_ANSWER
     return row.answer if row.outcome == Outcome.COMPLETED else f"{row.answer}\n\n{_CUT_OFF}"

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.engine import Engine
 
 from memory_core.database.engine import make_engine
-from tests.database import OrganizationForTests, DatabaseServer, make_organization, running_server
+from tests.database import DatabaseServer, OrganizationForTests, make_organization, running_server
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,8 @@ from agent.conversation import Limits
 from agent.discard import stop_session
 from agent.models.chat_completions import ChatCompletions
 from agent.models.protocol import ChatModel
-from agent.models.rehearsal import REHEARSAL_MODEL, RehearsalServer
+from agent.models.rehearsal import MODEL_NAME as REHEARSAL_MODEL
+from agent.models.rehearsal import RehearsalServer
 from agent.outcome import Outcome
 from agent.process import Process
 from agent.prompt import load_policy
@@ -37,6 +38,7 @@ from webapp.services import Services
 from webapp.settings import Settings
 
 POLICY_VERSION = "memory_v1"
+OPENAI_URL = "https://api.openai.com/v1"
 #: Connections to the model's API at once: more than the streams one process can hold.
 MODEL_CONNECTIONS = 5_000
 
@@ -98,7 +100,9 @@ class _Model:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._rehearsal = RehearsalServer(settings.rehearsal_pace_ms / 1000) if settings.uses_rehearsal_model else None
+        self._rehearsal: RehearsalServer | None = None
+        if settings.uses_rehearsal_model:
+            self._rehearsal = RehearsalServer(pace_seconds=settings.rehearsal_pace_ms / 1000)
 
     @property
     def name(self) -> str:
@@ -107,8 +111,8 @@ class _Model:
     async def connect(self) -> ChatModel:
         base_url = await self._rehearsal.start() if self._rehearsal else self._settings.openai_base_url
         return ChatCompletions(
-            base_url=base_url or None,
-            api_key=self._settings.openai_api_key or "none",
+            base_url or OPENAI_URL,
+            self._settings.openai_api_key,
             first_token_seconds=self._settings.first_token_seconds,
             stall_seconds=self._settings.stall_seconds,
             max_connections=MODEL_CONNECTIONS,

@@ -103,7 +103,15 @@ class ChatPages:
 
     def new(self, data: ChatData, *, notice: NoticeView | None = None, draft: str = "") -> NewChatView:
         """The page before the first message."""
-        return NewChatView(self.person.name or "", self.panel(data, Place.NEW), new_id("key"), notice, draft)
+        return NewChatView(
+            name=self.person.name or "",
+            greeting=words.greeting(self.person.name or ""),
+            panel=self.panel(data, Place.NEW),
+            key=new_id("key"),
+            starters=words.STARTERS,
+            notice=notice,
+            draft=draft,
+        )
 
     def chat(self, data: ChatData, *, notice: NoticeView | None = None, draft: str = "") -> ChatView:
         """One conversation, whole. ``data.conversation`` must be there."""

@@ -12,8 +12,11 @@ from typing import Any
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, String
 
-#: Longer code is shown without colours: some lexers take time that grows with the square of what they read.
-COLOURED_CHARS = 20_000
+#: Longer code, or code with a longer line, is shown without colours, and so is code with much white space in a row:
+#: some lexers take time that grows with the square of one of these.
+COLOURED_CHARS = 10_000
+COLOURED_LINE_CHARS = 400
+_MUCH_WHITE_SPACE = re.compile(r"\s{120}")
 
 #: The languages that get colours: what people write after the fence -> pygments' name for it, our name for it.
 #: Others are named as written and stay plain, so that no unusual lexer ever meets hostile input.
@@ -90,7 +93,7 @@ def _label(word: str) -> str:
 
 
 def _coloured(code: str, word: str) -> str:
-    if word not in LANGUAGES or len(code) > COLOURED_CHARS:
+    if word not in LANGUAGES or not _is_quick(code):
         return escape(code, quote=False)
     parts: list[str] = []
     run, run_class = "", ""
@@ -102,6 +105,14 @@ def _coloured(code: str, word: str) -> str:
         run += text
     parts.append(_span(run, run_class))
     return "".join(parts)
+
+
+def _is_quick(code: str) -> bool:
+    return (
+        len(code) <= COLOURED_CHARS
+        and max(map(len, code.split("\n"))) <= COLOURED_LINE_CHARS
+        and not _MUCH_WHITE_SPACE.search(code)
+    )
 
 
 @lru_cache

@@ -26,6 +26,7 @@ Everything in a partial is escaped by a template or comes from the sanitizer. Ev
 content: htmx turns those tags into templates by searching the raw text, attribute values included.
 """
 
+import re
 from collections.abc import Sequence
 
 import orjson
@@ -35,6 +36,8 @@ from webapp.render import render_partial
 from webapp.views import ChatGroup, ChatView, NoticeView, PanelView, Place, ReceiptView, TurnView
 
 HEARTBEAT = b": still here\n\n"
+
+_HTMX_TAG = re.compile(r"<(?=/?hx-)", re.IGNORECASE)
 
 
 # Frames of a stream.
@@ -92,12 +95,11 @@ def ended(
     outcome: str,
     memory: str,
     panel: PanelView | None = None,
-    replaces: str | None = None,
+    replaces: Sequence[str] = (),
 ) -> bytes:
-    """The end, told after it is on record. ``replaces``: the turn whose answer this one takes the place of."""
+    """The end, told after it is on record. ``replaces``: the turns whose answers this one takes the place of."""
     parts = [partial(f"#turn-{turn.id}", "outerMorph", render_partial("turns/_answer.html", turn=turn))]
-    if replaces is not None:
-        parts.append(partial(f"#turn-{replaces}", "delete"))
+    parts += [partial(f"#turn-{other}", "delete") for other in replaces]
     if panel is not None:
         parts.append(_panel(panel))
     parts.append(_announcement(announcement))
@@ -154,8 +156,7 @@ def _announcement(words: str) -> str:
 
 def partial(target: str, swap: str, html: str = "") -> str:
     """One element for htmx: put ``html`` where ``target`` says."""
-    body = html.replace("<hx-", "&lt;hx-").replace("</hx-", "&lt;/hx-")
-    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{body}</hx-partial>'
+    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{_HTMX_TAG.sub(r"&lt;", html)}</hx-partial>'
 
 
 def message(*partials: str) -> bytes:

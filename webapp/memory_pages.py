@@ -4,20 +4,32 @@ import hashlib
 import hmac
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from sqlalchemy.engine import Connection
 
 from agent.prompt import is_held_back
 from agent.tools.memory_update import capacity_of
+from agent.transcript import find_title
 from memory_core.document import Target, entry_digest
 from memory_core.errors import OperationRefused
-from memory_core.origins import Origin, origin_of
+from memory_core.origins import origin_of
 from memory_core.owner import MemoryMode, Owner
 from memory_core.receipts import Receipt
 from memory_core.store import MemoryView, load_memory
 from webapp import presenting, words
 from webapp.auth.person import Person
-from webapp.views import EntryForm, ForgetView, NoticeView, PanelView, PersonView, Place, ReceiptView, SheetView
+from webapp.views import (
+    EntryForm,
+    ForgetView,
+    NoticeView,
+    OriginView,
+    PanelView,
+    PersonView,
+    Place,
+    ReceiptView,
+    SheetView,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +59,7 @@ class PanelData:
     """What one read brings for a panel."""
 
     memory: MemoryView
-    origin: Origin | None = None
+    origin: OriginView | None = None
 
 
 def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelData:
@@ -55,7 +67,7 @@ def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelDat
     memory = load_memory(connection, owner)
     if opened.form is not EntryForm.ORIGIN or memory.owner_id is None:
         return PanelData(memory)
-    return PanelData(memory, origin_of(connection, memory.owner_id, _bytes(opened.digest)))
+    return PanelData(memory, _read_origin(connection, owner, memory, digest_bytes(opened.digest)))
 
 
 def panel_view(
@@ -117,6 +129,29 @@ def undo_refusal_words(refusal: OperationRefused) -> str:
     return words.undo_refusal(refusal.code, capacity_of(refusal))
 
 
+def digest_bytes(text: str) -> bytes:
+    """An entry's digest as a form brings it; what is none names no entry."""
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""
+
+
+def _read_origin(connection: Connection, owner: Owner, memory: MemoryView, digest: bytes) -> OriginView:
+    found = origin_of(connection, memory.owner_id or "", digest)
+    if found is None:
+        return presenting.unknown_origin(memory.updated_at or datetime.now(UTC))
+    written, edited = found.written, found.edited
+    chat = find_title(connection, owner, written.conversation_id) if written.conversation_id else None
+    return presenting.origin(
+        written.actor,
+        written.at,
+        chat_id=written.conversation_id or "" if chat is not None else "",
+        chat_title=chat or "",
+        edited_at=edited.at if edited is not None else None,
+    )
+
+
 def _sheet(
     target: Target, data: PanelData, opened: Opened, new_entries: frozenset[tuple[Target, str]], *, can_write: bool
 ) -> SheetView:
@@ -131,7 +166,7 @@ def _sheet(
         opened=(opened.digest, opened.form) if opened.form is not EntryForm.NONE else None,
         draft=opened.draft,
         problem=opened.problem,
-        origin=_origin(data.origin),
+        origin=data.origin,
         is_adding=opened.add == target and can_write,
         new_texts={text for where, text in new_entries if where is target},
         held_back={text: words.HELD_BACK for text in memory.snapshot.of(target) if is_held_back(text)},

@@ -57,12 +57,16 @@ def saved(
     is_new: bool = False,
     problem: str = "",
 ) -> ReceiptView:
-    """Committed. ``changes`` is ``None`` when the words are no longer kept; then nothing can be undone either."""
+    """Committed. ``changes`` is ``None`` when the words are no longer kept; then nothing can be undone either.
+
+    A change made by hand has its receipt's own id for a key, and says what was done; the agent's says that it is saved.
+    """
+    title, lead = ("Saved", _saved_lead(changes or ())) if key != receipt_id else _by_hand(changes or ())
     return ReceiptView(
         key=key,
         state=ReceiptState.SAVED,
-        title="Saved",
-        lead=_lead("to", changes or ()),
+        title=title,
+        lead=lead,
         documents=_documents(changes) if changes else _touched(sizes),
         changes=_changes(changes or ()),
         sizes=_sizes(sizes),
@@ -124,6 +128,20 @@ def turn_receipt(
 
 def _lead(word: str, changes: Sequence[Change]) -> str:
     return word if len(changes) < 2 else f"{len(changes)} changes {word}"
+
+
+def _saved_lead(changes: Sequence[Change]) -> str:
+    if len(changes) != 1 or changes[0].before is None:
+        return _lead("to", changes)
+    return "a removal from" if changes[0].after is None else "a change to"
+
+
+def _by_hand(changes: Sequence[Change]) -> tuple[str, str]:
+    if len(changes) != 1:
+        return "Saved", _lead("to", changes)
+    if changes[0].before is None:
+        return "Added", "to"
+    return ("Removed", "from") if changes[0].after is None else ("Changed", "in")
 
 
 def _documents(changes: Iterable[Change]) -> tuple[tuple[str, str], ...]:

@@ -61,7 +61,6 @@ class Setting:
 
 
 _SERVE = frozenset({Command.SERVE})
-_HOUR = 3600
 
 SETTINGS: tuple[Setting, ...] = (
     Setting(
@@ -158,7 +157,8 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting("REMEMBRANCER_STALL_SECONDS", values.whole(1, 3600), "longest pause of the model in its answer", "60"),
     Setting("REMEMBRANCER_TOOL_ROUNDS", values.whole(1, 100), "most tool rounds in one answer", default="8"),
-    Setting("REMEMBRANCER_MESSAGE_CHARS", values.whole(1, 1_000_000), "longest message, in characters", "32000"),
+    # 80,000 characters of four bytes, each byte as three in a form, still fit into the body's limit.
+    Setting("REMEMBRANCER_MESSAGE_CHARS", values.whole(1, 80_000), "longest message, in characters", "32000"),
     Setting(
         "REMEMBRANCER_HISTORY_TOKENS",
         values.whole(500, 10_000_000),

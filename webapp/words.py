@@ -48,6 +48,12 @@ FORM_REFUSALS: dict[RefusalCode, str] = {
 }
 
 UNDO_GONE = "This can no longer be undone."
+UNDONE = "Undone. Memory is as it was before."
+CHANGED = "Saved."
+WORDS_FORGOTTEN = "The words kept for Undo are deleted."
+FORGOTTEN = "Everything is forgotten. Both pages are empty."
+SWITCHED_OFF = "Memory is off."
+SWITCHED_ON = "Memory is on."
 WORDS_GONE = "The exact words are no longer kept."
 UNAVAILABLE = "It could not be read, so this answer was written without it, and nothing was saved."
 HELD_BACK = (

@@ -51,7 +51,7 @@ SCHEMA: dict[str, Any] = {
                             "action": {"type": "string", "enum": ["add", "replace", "remove"]},
                             "match": {
                                 "type": ["string", "null"],
-                                "description": "replace, remove: the entry, or a piece of it that no other entry holds.",
+                                "description": "replace, remove: the entry, or a piece that no other entry holds.",
                             },
                             "content": {
                                 "type": ["string", "null"],

@@ -12,34 +12,26 @@ statement, parameter or DETAIL survives in any attribute, cause or context. Erro
 import itertools
 import random
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
-from types import TracebackType
 from typing import Final, Generic, TypeVar, cast
 
 import psycopg
-import sqlalchemy as sa
 from psycopg.pq import TransactionStatus
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection, Engine
-from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.exc import StatementError
 from sqlalchemy.exc import TimeoutError as CheckoutTimeout
 
 from memory_core.database.cancellation import Cancellation
+from memory_core.database.database_errors import TRANSIENT, forget_database_errors, is_transient, reduce_error, sqlstate
 from memory_core.database.engine import BoundedConnection
-from memory_core.database.tables import organizations, owners
-from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed, TransactionCancelled
-from memory_core.ids import new_id
-from memory_core.owner import LearningMode, MemoryMode, Owner
+from memory_core.database.owner_row import LockedOwner, lock_owner
+from memory_core.errors import StorageFailed, TransactionCancelled
+from memory_core.owner import Owner
 
 __all__ = ["DEFAULT_LIMITS", "Cancellation", "Limits", "LockedOwner", "Unit", "is_transient", "sqlstate", "transaction"]
 
-TRANSIENT: Final = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 FAILED_TRANSACTION: Final = "25P02"
-_CREATE_ROUNDS: Final = 3
-_DRIVERS: Final = ("sqlalchemy", "psycopg")
 
 T = TypeVar("T")
 
@@ -61,22 +53,6 @@ class Limits:
 
 
 DEFAULT_LIMITS: Final = Limits()
-
-
-@dataclass(frozen=True)
-class LockedOwner:
-    """The owner's row, as it was when this transaction locked it."""
-
-    id: str
-    organization_id: str
-    agent_id: str
-    subject: str = field(repr=False)
-    version: int
-    memory_mode: MemoryMode
-    learning_mode: LearningMode
-    first_activity_at: datetime | None
-    seeded_at: datetime | None
-    digest_key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -131,18 +107,7 @@ def transaction(
     raise AssertionError("counting does not end")
 
 
-def sqlstate(error: BaseException | None) -> str | None:
-    """The five characters by which PostgreSQL names an error; None where it had no chance to speak."""
-    original = error.orig if isinstance(error, StatementError) else error
-    return original.sqlstate if isinstance(original, psycopg.Error) else None
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the whole transaction is worth running again (and nothing less is)."""
-    return sqlstate(error) in TRANSIENT
-
-
-@dataclass
+@dataclass(repr=False)
 class _Attempt(Generic[T]):
     """One try of a transaction. `value` holds the work's result after `run` has returned None."""
 
@@ -166,9 +131,9 @@ class _Attempt(Generic[T]):
                 self._run_on(connection)
             return None
         except (StatementError, CheckoutTimeout, psycopg.Error) as error:
-            failure = self._reduce(error)
+            failure = reduce_error(error, at_commit=self._committing)
         except BaseException as error:
-            _forget_database_errors(error)
+            forget_database_errors(error)
             raise
         if self.cancellation.is_set() and not self._committing:
             raise TransactionCancelled
@@ -191,7 +156,7 @@ class _Attempt(Generic[T]):
         set_timeouts(connection, self.limits)
         locked = None
         if self.owner is not None:
-            locked = _lock_owner(connection, self.owner, create=self.create_owner, erase=self.erase)
+            locked = lock_owner(connection, self.owner, create=self.create_owner, erase=self.erase)
         self.value = self.work(Unit(connection, locked, self.tries, self.cancellation))
 
     def _commit(self, connection: Connection, line: BoundedConnection) -> None:
@@ -201,15 +166,6 @@ class _Attempt(Generic[T]):
             raise psycopg.errors.lookup(FAILED_TRANSACTION)
         self._committing = True
         connection.commit()
-
-    def _reduce(self, error: Exception) -> StorageFailed:
-        state = sqlstate(error)
-        lost = isinstance(error, DBAPIError) and error.connection_invalidated
-        original = error.orig if isinstance(error, StatementError) else error
-        constraint = original.diag.constraint_name if isinstance(original, psycopg.Error) else None
-        failure = (CommitUnknown if lost and self._committing else StorageFailed)(state, constraint)
-        failure.add_note(_place_of(error.__traceback__))
-        return failure
 
 
 def set_timeouts(connection: Connection, limits: Limits) -> None:
@@ -221,73 +177,3 @@ def set_timeouts(connection: Connection, limits: Limits) -> None:
     }
     calls = ", ".join(f"set_config('{name}', '{round(seconds * 1000)}ms', true)" for name, seconds in bounds.items())
     connection.exec_driver_sql(f"SELECT {calls}")
-
-
-def _lock_owner(connection: Connection, owner: Owner, *, create: bool, erase: bool) -> LockedOwner:
-    """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone."""
-    wanted = (
-        sa.select(
-            owners.c.id,
-            owners.c.organization_id,
-            owners.c.agent_id,
-            owners.c.subject,
-            owners.c.version,
-            owners.c.memory_mode,
-            owners.c.learning_mode,
-            owners.c.first_activity_at,
-            owners.c.seeded_at,
-            organizations.c.digest_key,
-        )
-        .join(organizations, organizations.c.id == owners.c.organization_id)
-        .where(
-            owners.c.organization_id == owner.organization_id,
-            owners.c.agent_id == owner.agent_id,
-            owners.c.subject == owner.subject,
-        )
-        .with_for_update(of=owners, key_share=not erase)
-    )
-    row = connection.execute(wanted).one_or_none()
-    # Found, as a rule. More than one round only if the owner is erased at the very moment of coming back.
-    for _ in range(_CREATE_ROUNDS if create else 0):
-        if row is not None:
-            break
-        connection.execute(
-            insert(owners)
-            .values(
-                id=new_id("own"),
-                organization_id=owner.organization_id,
-                agent_id=owner.agent_id,
-                subject=owner.subject,
-            )
-            .on_conflict_do_nothing(constraint="uq_owners_key")
-        )
-        row = connection.execute(wanted).one_or_none()
-    if row is None:
-        raise OwnerGone
-    known = {
-        **row._mapping,
-        "memory_mode": MemoryMode(row.memory_mode),
-        "learning_mode": LearningMode(row.learning_mode),
-        "digest_key": bytes(row.digest_key),
-    }
-    return LockedOwner(**known)
-
-
-def _forget_database_errors(error: BaseException) -> None:
-    """Cut what came of a database error off the history of another one: it would show values wherever it is logged."""
-    link: BaseException | None = error
-    while link is not None:
-        earlier = link.__cause__ or link.__context__
-        if isinstance(earlier, StatementError | psycopg.Error):
-            link.__cause__ = link.__context__ = earlier = None
-        link = earlier
-
-
-def _place_of(trace: TracebackType | None) -> str:
-    """Where in our own code a database error came up: a file, a function and a line, never a value."""
-    place = "before the database was reached"
-    for frame, line in traceback.walk_tb(trace):
-        module = frame.f_globals.get("__name__", "")
-        if module.split(".")[0] not in _DRIVERS:
-            place = f"in {module}.{frame.f_code.co_qualname}, line {line}"
-    return place

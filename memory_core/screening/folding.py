@@ -17,8 +17,8 @@ DROPPED_CATEGORIES: Final = frozenset({"Mn", "Me", "Cf"})
 # Look-alikes in lower case above what they are read as: letters, brackets, bars, dashes. Not a complete list, and it
 # need not be: what it feeds are rules for a few fixed names.
 LOOKALIKES: Final = str.maketrans(
-    "абсԁеһіјкӏмнорԛѕтуԝхαβεικνορτυχıɡ" + "‹〈⟨˂ᐸ❮❬⧼›〉⟩˃ᐳ❯❭⧽" + "∣❘ǀ│┃⎮" + "‐‑‒–—―−⁃▁‿" + "【〔⟦】〕⟧⁄∕",
-    "abcdehijklmhopqstywxabeiknoptuxig" + "<<<<<<<<>>>>>>>>" + "||||||" + "--------__" + "[[[]]]//",
+    "абсԁеһіјкӏмнорԛѕтуԝхαβεικνορτυχıɡ" + "‹〈⟨˂ᐸ❮❬⧼›〉⟩˃ᐳ❯❭⧽" + "∣❘ǀ│┃⎮" + "‐‑‒–—―−⁃▁‿" + "【〔⟦】〕⟧⁄∕٪",
+    "abcdehijklmhopqstywxabeiknoptuxig" + "<<<<<<<<>>>>>>>>" + "||||||" + "--------__" + "[[[]]]//%",
 )
 
 

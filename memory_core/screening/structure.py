@@ -68,8 +68,9 @@ RESERVED_PLAIN: Final[Mapping[str, str]] = {
     "template_token": r"<\|[a-z][\w-]{1,40}\|>",
     "tool_tag": r"</?(?:tool|function)_(?:calls?|responses?|results?)>",
     "role_tag": r"<(?:system|assistant)[_-](?:prompt|message|instructions?)>",
-    "role_header": r"^[ ]*#{3,6}[ ]*(?:system|user|assistant|human|instructions?|response)(?:[ ][a-z]+)?[ ]*:",
-    "role_link": r"\[(?:system|assistant|user)\]\(#",
+    "role_header": (
+        r"^[ ]*#{3,6}[ ]*(?:system|user|assistant|human|instruction|response)(?:[ ](?:prompt|message))?[ ]*:"
+    ),
 }
 RESERVED_COMPACT: Final[Mapping[str, str]] = {
     "memory_tag": r"<[^\w<>]{0,4}persistentmemorydata|persistentmemorydata[^\w<>]{0,4}>",

@@ -27,7 +27,9 @@ document.addEventListener("turn.started", (event) => {
   const field = document.querySelector("[data-message]");
   if (field.value === turn.text) field.value = "";
   field.dispatchEvent(new Event("input", { bubbles: true }));
-  if (document.activeElement === document.body) field.focus();
+  if (document.activeElement !== document.body) return;
+  const place = matchMedia("(pointer: coarse)").matches ? document.getElementById("scroll") : field;
+  place.focus({ preventScroll: true });
 });
 
 document.addEventListener("turn.ended", () => { turn.ended = true; });
@@ -36,14 +38,15 @@ document.addEventListener("turn.ended", () => { turn.ended = true; });
 document.addEventListener("htmx:finally:request", (event) => {
   if (!mine(event)) return;
   const { accepted, ended, id, conversation } = turn;
-  const answered = accepted || event.detail.ctx.response;
+  const refused = !accepted && event.detail.ctx.response;
   turn = null;
-  // without any answer the key stays: the message may have arrived, and must not arrive twice
-  if (answered) renewKeys();
-  if (accepted && !ended && id) learnTruth(conversation, id);
-  else if (accepted && !ended) show("lost");
-  else if (!answered) show(navigator.onLine ? "unsent" : "offline");
   setSending(null);
+  // a turn that was not seen to begin keeps its key: the message may have arrived, and must not arrive twice
+  if (id || refused) renewKeys();
+  if (ended || refused) return;
+  if (id) learnTruth(conversation, id);
+  else if (accepted) show("unknown");
+  else show(navigator.onLine ? "unsent" : "offline");
 });
 
 // Stop goes by request, so that the answer's text so far is kept. Only when that fails is the stream cut.

@@ -2,11 +2,12 @@
 without the product behind it. Run by hand: ``python -m tests.browser.gallery_app 8900``.
 
 A message decides what its turn does: one with ``remember`` stages and saves; ``hold`` writes a little and waits for
-``/gallery/release`` or Stop; ``cut`` loses the connection; ``refused``, ``broken`` and ``expired`` answer 409, 500 and 401.
-Anything else is answered with the demonstration text.
+``/gallery/release`` or Stop; ``cut`` loses the connection; ``refused``, ``broken`` and ``expired`` answer 409, 500 and
+401. Anything else is answered with the demonstration text.
 """
 
 import asyncio
+import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
@@ -139,7 +140,9 @@ async def index(request: Request) -> Response:
 
 
 async def new_chat(request: Request) -> Response:
-    view = NewChatView("Ada", words.greeting("Ada"), _new_panel(_gallery(request)), "key-0", words.STARTERS)
+    view = NewChatView(
+        "Ada", words.greeting("Ada"), _new_panel(_gallery(request)), secrets.token_hex(16), words.STARTERS
+    )
     return render(request, "chats/new.html", {"shell": made.shell(), "new": view})
 
 
@@ -159,7 +162,7 @@ async def chat(request: Request) -> Response:
     shown += tuple(turn for turn in gallery.turns.values() if turn.conversation_id == name)
     side = made.everyday(Place.SIDE) if name == "demo" else gallery.panel(Place.SIDE, {})
     title = next((chat.title for group in made.shell().groups for chat in group.chats if chat.id == name), "A new chat")
-    view = ChatView(name, title, shown, side, "key-0")
+    view = ChatView(name, title, shown, side, secrets.token_hex(16))
     return render(request, "chats/show.html", {"shell": made.shell(open_chat=name), "chat": view})
 
 
@@ -221,9 +224,7 @@ async def memory_change(request: Request) -> Response:
         receipt_id = gallery.keep("", gallery.apply(operation))
     except OperationRefused as refusal:
         query = {"add": target} if kind == "entries" else {"edit": form["digest"]}
-        view = gallery.panel(
-            place, {**query}, draft=form.get("content", ""), problem=words.form_refusal(refusal.code)
-        )
+        view = gallery.panel(place, {**query}, draft=form.get("content", ""), problem=words.form_refusal(refusal.code))
         return _panel_response(request, view, "Not saved.", 422)
     if not _is_htmx(request):
         return RedirectResponse(f"/memory?receipt={receipt_id}", 303)
@@ -261,9 +262,7 @@ async def undo(request: Request) -> Response:
         return RedirectResponse(f"/memory?receipt={receipt_id}", 303)
     view = gallery.receipt(receipt_id)
     strip = {"receipt": view} if key == receipt_id else {}
-    return HTMLResponse(
-        frames.reply(receipts=[view], panel=gallery.panel(place, {}, **strip), announcement="Undone.")
-    )
+    return HTMLResponse(frames.reply(receipts=[view], panel=gallery.panel(place, {}, **strip), announcement="Undone."))
 
 
 async def forget_words(request: Request) -> Response:
@@ -293,11 +292,22 @@ async def send(request: Request) -> Response:
     gallery.requests.append(("turns", form))
     said = form.get("message", "")
     conversation = request.path_params.get("id", "")
-    refusals = {"refused": (409, words.BUSY_ELSEWHERE), "broken": (500, "It broke."), "expired": (401, words.SIGNED_OUT)}
+    refusals = {
+        "refused": (409, words.BUSY_ELSEWHERE),
+        "broken": (500, "It broke."),
+        "expired": (401, words.SIGNED_OUT),
+    }
     for word, (status, sentence) in refusals.items():
         if word in said:
             return HTMLResponse(frames.notice(NoticeView(sentence, tone="refused")), status)
-    turn = Turn(gallery, said, conversation or "fresh", form["key"], is_new_chat=not conversation, regenerates=form.get("regenerates"))
+    turn = Turn(
+        gallery,
+        said,
+        conversation or "fresh",
+        form["key"],
+        is_new_chat=not conversation,
+        regenerates=form.get("regenerates"),
+    )
     if not _is_htmx(request):
         turn.finish(Outcome.COMPLETED)
         return RedirectResponse(f"/chats/{turn.conversation}", 303)
@@ -371,7 +381,7 @@ class Turn:
         return frames.ended(
             turn, words.announcement(ending), outcome=outcome, memory=memory.outcome,
             panel=self.gallery.panel(Place.SIDE, {}) if memory.outcome is MemoryOutcome.COMMITTED else None,
-            replaces=self.regenerates if outcome is Outcome.COMPLETED else None,
+            replaces=[self.regenerates] if self.regenerates and outcome is Outcome.COMPLETED else [],
         )  # fmt: skip
 
     def finish(self, outcome: Outcome) -> tuple[TurnView, MemoryEnding]:
@@ -415,7 +425,9 @@ async def turn_now(request: Request) -> Response:
         return HTMLResponse(frames.turn_now(gallery.turns[id]))
     gallery.polls += 1
     state = AnswerState.DONE if gallery.polls > 2 else AnswerState.ELSEWHERE
-    return HTMLResponse(frames.turn_now(_elsewhere(state), announcement="The answer is complete." if state == "done" else ""))
+    return HTMLResponse(
+        frames.turn_now(_elsewhere(state), announcement="The answer is complete." if state == "done" else "")
+    )
 
 
 async def single(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Made-up values for the gallery: a day in the life of somebody's chats and memory, with every state a page can be in."""
+"""Made-up values for the gallery: somebody's chats and memory, with every state a page can be in."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -212,13 +212,11 @@ def demo() -> tuple[TurnView, ...]:
         "Interrupted.", "The connection was lost at", NOW.replace(minute=9),
         f", so this answer is not whole. {words.NOTHING_FROM_IT}", offer="regenerate",
     )  # fmt: skip
-    first = (
-        "Remember that I prefer short code examples. How do I rename orders.state to status without a one-way migration?"
-    )
+    first = "Remember that I prefer short code examples. How do I rename orders.state to status and keep a way back?"
     second = "Also remember the staging password so you can use it in examples: hunter-…"
     told = (
-        "I will leave the password out. In examples I can read it from `STAGING_PASSWORD` instead, which keeps it out of "
-        "this chat and out of memory."
+        "I will leave the password out. In examples I can read it from `STAGING_PASSWORD` instead, which keeps it out "
+        "of this chat and out of memory."
     )
     return (
         TurnView("trn_one", "demo", answer(ANSWER, receipt=saved("trn_one")), question(first)),

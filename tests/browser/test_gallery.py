@@ -19,10 +19,15 @@ from tests.browser.gallery_app import PANELS, TURNS, Gallery, create_app
 
 pytestmark = pytest.mark.browser
 
-FLAGS = (
-    "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-    "--disable-component-update --disable-sync"
-).split()
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
 PAGES = (
     "/chats",
     "/memory",
@@ -127,22 +132,396 @@ def send(page: Page, words: str) -> None:
     page.get_by_role("button", name="Send").click()
 
 
-def last_answer(page: Page) -> object:
-    return page.locator(".answer").last
-
-
 # Everyone can read every page.
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_page_has_no_fault_that_axe_knows(path: str, browser: Browser, site: Site) -> None:
-    """Wide and light, narrow and dark: no violation, no complaint, and nothing to scroll sideways at 320 px."""
-    for viewport, scheme in ((WIDE, "light"), (NARROW, "dark")):
-        context = browser.new_context(viewport=viewport, color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-        tab = open_tab(context, site, path)
-        tab.forgive("404")
-        assert tab.complaints == []
-        found = Axe().run(tab.page)  # it measures with inline styles, which the page's policy reports
+def test_a_page_has_no_fault_that_axe_knows(path: str, context: BrowserContext, site: Site) -> None:
+    """Neither a violation of axe's rules nor a complaint of the browser, its policy included."""
+    tab = open_tab(context, site, path)
+    tab.forgive("404")
+    assert tab.complaints == []
+    found = Axe().run(tab.page)  # it measures with inline styles, which the page's policy reports
+    assert found.response["violations"] == [], found.generate_report()
+
+
+def test_every_page_fits_a_small_dark_screen(browser: Browser, site: Site) -> None:
+    """At 320 px nothing scrolls sideways, on any page."""
+    context = browser.new_context(viewport=NARROW, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
+    wide = [
+        path
+        for path in PAGES
+        if open_tab(context, site, path).page.evaluate("document.documentElement.scrollWidth > innerWidth")
+    ]
+    context.close()
+    assert wide == []
+
+
+def test_dark_mode_has_enough_contrast(browser: Browser, site: Site) -> None:
+    """The palette is the only thing that changes, so two pages stand for all."""
+    context = browser.new_context(viewport=WIDE, color_scheme="dark")  # type: ignore[arg-type]
+    for path in ("/chats/receipts", "/gallery/memory/forms"):
+        found = Axe().run(open_tab(context, site, path).page)
         assert found.response["violations"] == [], found.generate_report()
-        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        context.close()
+    context.close()
+
+
+# A turn, as it is seen.
+
+
+def test_an_answer_streams_into_the_log_and_is_kept(tab: Tab, site: Site) -> None:
+    """Question, blocks, colours, acts: what the stream leaves is what a reload shows."""
+    page = tab.page
+    send(page, "Show me.")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.get_by_role("log", name="Conversation").get_by_text("Show me.")).to_be_visible()
+    answer = page.locator(".answer").last
+    expect(answer.get_by_role("button", name="Copy", exact=True)).to_be_visible()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+    expect(page.locator("#announce")).to_have_text("The answer is complete.")
+    streamed = answer.locator(".prose").inner_text()
+    page.reload()
+    assert page.locator(".answer").last.locator(".prose").inner_text() == streamed
+
+
+def test_memory_waits_for_the_answer_and_is_saved_with_it(tab: Tab, site: Site) -> None:
+    """Waiting while the answer is written; then Saved, the panel with it, and Undo takes it back."""
+    page = tab.page
+    send(page, "hold: remember the blue folder")
+    receipt = page.get_by_role("status", name="Memory")
+    expect(receipt).to_contain_text("Waiting for the answer")
+    panel = page.get_by_role("complementary", name="Memory")
+    expect(panel).not_to_contain_text("blue folder")
+    page.request.post(f"{site.address}/gallery/release")
+    expect(receipt).to_contain_text("Saved")
+    expect(receipt).to_have_class("receipt receipt--saved is-new")
+    expect(panel).to_contain_text("blue folder")
+    expect(page.locator("#announce")).to_have_text("The answer is complete. Saved to User profile.")
+    receipt.get_by_role("button", name="Undo").click()
+    expect(receipt).to_contain_text("Undone")
+    expect(receipt).to_be_focused()
+    expect(panel).not_to_contain_text("blue folder")
+
+
+def test_stop_ends_the_answer_and_keeps_what_was_written(tab: Tab, site: Site) -> None:
+    """By the button and by Esc: the key of the message goes to the server, and nothing is saved."""
+    page = tab.page
+    for stop in (lambda: page.get_by_role("button", name="Stop").click(), lambda: page.keyboard.press("Escape")):
+        send(page, "hold: remember a thing")
+        expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+        stop()
+        expect(page.locator(".answer").last).to_contain_text("You stopped this answer.")
+        expect(page.get_by_role("status", name="Memory").last).to_contain_text("Not saved")
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+    keys = [form["key"] for kind, form in site.gallery.requests if kind == "turns"]
+    stops = [form["key"] for kind, form in site.gallery.requests if kind == "stop"]
+    assert keys == stops
+    assert len(set(keys)) == 2
+
+
+def test_a_second_message_waits_until_the_answer_has_ended(tab: Tab, site: Site) -> None:
+    """It is refused in words, its text stays, and it is not sent."""
+    page = tab.page
+    send(page, "hold on")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    message = page.get_by_role("textbox", name="Message")
+    expect(message).to_have_value("")
+    message.fill("and another thing")
+    message.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("An answer is still being written.")
+    expect(message).to_have_value("and another thing")
+    page.request.post(f"{site.address}/gallery/release")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert [form["message"] for kind, form in site.gallery.requests if kind == "turns"] == ["hold on"]
+
+
+def test_a_lost_connection_is_told_as_what_it_was(tab: Tab) -> None:
+    """The answer is marked as interrupted, with what had been written."""
+    page = tab.page
+    send(page, "cut it")
+    expect(page.locator(".answer").last).to_contain_text("Interrupted.")
+    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    tab.forgive("net::ERR", "network error", "sse:error")
+
+
+def test_a_message_that_did_not_arrive_can_be_sent_again(tab: Tab, context: BrowserContext, site: Site) -> None:
+    """Offline it is kept and says so; the second try bears the same key, so that it cannot arrive twice."""
+    page = tab.page
+    key = page.locator("#composer [name=key]").input_value()
+    context.set_offline(True)
+    send(page, "Are you there?")
+    expect(page.get_by_role("alert")).to_contain_text("You are offline.")
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("Are you there?")
+    context.set_offline(False)
+    expect(page.get_by_role("alert")).to_be_empty()
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".answer")).to_contain_text("Undoing it loses")
+    assert [form["key"] for kind, form in site.gallery.requests if kind == "turns"] == [key]
+    expect(page.locator("#composer [name=key]")).not_to_have_value(key)
+    tab.forgive("net::ERR", "Failed to fetch")
+
+
+def test_the_stream_is_cut_only_when_stopping_it_failed(tab: Tab) -> None:
+    """Then the server sees the reader go, and what it made of that is shown."""
+    page = tab.page
+    page.route("**/chats/cancellations", lambda route: route.abort())
+    send(page, "hold it")
+    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.locator(".answer").last).to_contain_text("Interrupted.")
+    tab.forgive("net::ERR", "Failed to fetch", "Failed to load resource")
+
+
+@pytest.mark.parametrize(
+    ("message", "words"), [("refused", "An answer is being written in this chat already"), ("broken", "It broke.")]
+)
+def test_a_refused_message_is_kept(tab: Tab, message: str, words: str) -> None:
+    """The reason stands above the composer, the text stays in it, and it can be sent again."""
+    page = tab.page
+    send(page, message)
+    expect(page.get_by_role("alert")).to_contain_text(words)
+    expect(page.get_by_role("textbox", name="Message")).to_have_value(message)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    tab.forgive("Failed to load resource")
+
+
+def test_an_expired_session_keeps_the_message(tab: Tab) -> None:
+    """The dialog says so; after a reload (or signing in) the text is there again."""
+    page = tab.page
+    send(page, "expired, this one")
+    expect(page.get_by_role("dialog", name="You have been signed out")).to_be_visible()
+    expect(page.get_by_role("link", name="Sign in")).to_have_attribute("href", "/sign-in?next=%2Fchats%2Fempty")
+    found = Axe().run(page)
+    assert found.response["violations"] == [], found.generate_report()
+    page.reload()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("expired, this one")
+    tab.forgive("Failed to load resource", "inline style", "preload assets")
+
+
+def test_the_first_message_makes_the_page_its_chat(context: BrowserContext, site: Site) -> None:
+    """A starter is sent as it reads; the address, the title, the panel and the composer follow without a reload."""
+    tab = open_tab(context, site, "/chats")
+    page = tab.page
+    page.get_by_role("button", name="Remember that I prefer metric units.").click()
+    expect(page.get_by_role("complementary", name="Memory")).to_contain_text("metric units")
+    expect(page).to_have_url(f"{site.address}/chats/fresh")
+    expect(page).to_have_title("Remember that I prefer metric units. · Remembrancer")
+    expect(page.get_by_role("heading", name="Good")).to_have_count(0)
+    send(page, "And now?")
+    expect(page.locator(".answer")).to_have_count(2)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert tab.complaints == []
+
+
+def test_regenerating_puts_a_new_answer_in_the_place_of_the_old(tab: Tab) -> None:
+    """Only the last answer offers it."""
+    page = tab.page
+    send(page, "One.")
+    expect(page.get_by_role("button", name="Regenerate")).to_be_visible()
+    page.get_by_role("button", name="Regenerate").click()
+    expect(page.locator("#turn-trn_2")).to_contain_text("Undoing it loses")
+    expect(page.locator("#turn-trn_1")).to_have_count(0)
+    expect(page.locator(".question")).to_have_count(1)
+    expect(page.get_by_role("button", name="Regenerate")).to_have_count(1)
+
+
+def test_an_answer_written_elsewhere_is_followed_to_its_end(context: BrowserContext, site: Site) -> None:
+    """A second tab asks once a second until it is whole, and then no more."""
+    tab = open_tab(context, site, "/chats/elsewhere")
+    expect(tab.page.get_by_role("article", name="Answer, being written")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(tab.page.get_by_text("Yes: now it is whole.")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Send")).to_be_visible()
+    expect(tab.page.locator("[hx-get*=trn_else]")).to_have_count(0)
+    assert tab.complaints == []
+
+
+def test_the_reader_may_scroll_up_while_an_answer_grows(context: BrowserContext, site: Site) -> None:
+    """The page follows the answer until somebody scrolls; Jump to latest takes them back."""
+    tab = open_tab(context, site, "/chats/receipts")
+    page, scroll = tab.page, tab.page.locator("#scroll")
+    distance = "e => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight)"
+    send(page, "hold it")
+    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    assert scroll.evaluate(distance) < 2
+    scroll.hover()
+    page.mouse.wheel(0, -2000)
+    expect(page.get_by_role("button", name="Jump to latest")).to_be_visible()
+    page.request.post(f"{site.address}/gallery/release")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    assert scroll.evaluate(distance) > 1000
+    page.get_by_role("button", name="Jump to latest").click()
+    expect(page.get_by_role("button", name="Jump to latest")).to_be_hidden()
+    expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    assert tab.complaints == []
+
+
+def test_a_draft_outlives_a_reload_and_goes_with_its_message(tab: Tab) -> None:
+    """Kept for its chat alone, and gone once it is on record."""
+    page = tab.page
+    page.get_by_role("textbox", name="Message").fill("half a thought")
+    page.goto(page.url.replace("empty", "endings"))
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+    page.goto(page.url.replace("endings", "empty"))
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("half a thought")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".answer")).to_have_count(1)
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+
+
+def test_enter_sends_and_shift_enter_does_not(tab: Tab) -> None:
+    """Nor does Enter while an input method composes, nor an empty message."""
+    page = tab.page
+    message = page.get_by_role("textbox", name="Message")
+    message.press("Enter")
+    message.fill("one")
+    message.press("Shift+Enter")
+    message.press_sequentially("two")
+    message.dispatch_event("keydown", {"key": "Enter", "isComposing": True})
+    expect(message).to_have_value("one\ntwo")
+    message.press("Enter")
+    expect(page.locator(".question")).to_contain_text("one\ntwo")
+    expect(page.locator(".answer").last).to_contain_text("Undoing it loses")
+
+
+# Memory, by hand.
+
+
+def test_an_entry_is_added_edited_and_removed_in_the_panel(context: BrowserContext, site: Site) -> None:
+    """Each opens in place, says what happened, and leaves the keyboard where it can go on."""
+    tab = open_tab(context, site, "/memory")
+    page = tab.page
+    profile = page.get_by_role("region", name="User profile")
+    profile.get_by_role("button", name="Add entry").click()
+    field = page.get_by_role("textbox", name="New entry")
+    expect(field).to_be_focused()
+    field.fill("Keeps bees 🐝.")
+    expect(profile).to_contain_text("13 characters · 1,192 left on this page")
+    profile.get_by_role("button", name="Save").click()
+    expect(profile.get_by_role("listitem").last).to_contain_text("Keeps bees 🐝.")
+    expect(page.get_by_role("status", name="Memory")).to_contain_text("Added to User profile")
+    bees = profile.get_by_role("listitem").filter(has_text="Keeps bees")
+    bees.get_by_role("button", name="Edit").click()
+    page.get_by_role("textbox", name="Edit entry").fill("Keeps two hives.")
+    page.get_by_role("textbox", name="Edit entry").press("Tab")
+    page.keyboard.press("Enter")
+    hives = profile.get_by_role("listitem").filter(has_text="Keeps two hives.")
+    hives.get_by_role("button", name="Remove").click()
+    expect(hives).to_contain_text("Remove this entry?")
+    hives.get_by_role("button", name="Keep it").click()
+    expect(hives.get_by_role("button", name="Remove")).to_be_focused()
+    hives.get_by_role("button", name="Remove").click()
+    hives.get_by_role("button", name="Remove entry").click()
+    expect(hives).to_have_count(0)
+    expect(page.get_by_role("status", name="Memory")).to_contain_text("Removed from User profile")
+    page.get_by_role("button", name="Undo").click()
+    expect(profile).to_contain_text("Keeps two hives.")
+    assert tab.complaints == []
+
+
+def test_a_refused_edit_keeps_what_was_typed(context: BrowserContext, site: Site) -> None:
+    """The reason stands under the words."""
+    tab = open_tab(context, site, "/memory")
+    page = tab.page
+    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_role("textbox", name="Edit entry").fill("§")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_role("alert").filter(has_text="signs that mark the pages")).to_be_visible()
+    expect(page.get_by_role("textbox", name="Edit entry")).to_have_value("§")
+    tab.forgive("Failed to load resource")
+    assert tab.complaints == []
+
+
+def test_forgetting_everything_needs_the_word(context: BrowserContext, site: Site) -> None:
+    """A modal question; Esc keeps everything, and so does another word."""
+    tab = open_tab(context, site, "/memory")
+    page = tab.page
+    page.get_by_role("button", name="Forget everything").click()
+    dialog = page.get_by_role("dialog", name="Forget everything?")
+    expect(dialog).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("button", name="Forget everything")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.get_by_role("textbox", name="Confirm").fill("all")
+    page.keyboard.press("Enter")
+    expect(dialog).to_contain_text("Nothing has been forgotten yet.")
+    page.get_by_role("textbox", name="Confirm").fill("forget")
+    dialog.get_by_role("button", name="Forget everything").click()
+    expect(page.get_by_text("Nothing yet.")).to_have_count(2)
+    tab.forgive("Failed to load resource")
+    assert tab.complaints == []
+
+
+def test_an_open_form_is_not_swept_away_by_a_stream(tab: Tab, site: Site) -> None:
+    """Whoever edits an entry while an answer saves something keeps their words."""
+    page = tab.page
+    send(page, "hold: remember the red folder")
+    expect(page.get_by_role("button", name="Stop")).to_be_visible()
+    page.locator(".entry").first.hover()
+    page.get_by_role("button", name="Edit").first.click()
+    page.get_by_role("textbox", name="Edit entry").fill("half a change")
+    page.request.post(f"{site.address}/gallery/release")
+    expect(page.get_by_role("status", name="Memory")).to_contain_text("Saved")
+    expect(page.get_by_role("textbox", name="Edit entry")).to_have_value("half a change")
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("complementary", name="Memory")).to_contain_text("red folder")
+
+
+def test_the_memory_switch_says_what_it_is(tab: Tab) -> None:
+    """A switch by role and state, in the panel and on the page."""
+    switch = tab.page.get_by_role("switch", name="Memory")
+    expect(switch).to_be_checked()
+    switch.click()
+    expect(switch).not_to_be_checked()
+    expect(switch).to_be_focused()
+    expect(tab.page.get_by_role("complementary", name="Memory")).to_contain_text("Memory is off.")
+
+
+def test_memory_and_chat_work_without_script(browser: Browser, site: Site) -> None:
+    """Add, edit, remove in one step with Undo, forget, switch, and send: all by links and forms."""
+    context = browser.new_context(java_script_enabled=False, viewport=WIDE)  # type: ignore[arg-type]
+    page = open_tab(context, site, "/memory").page
+    profile = page.get_by_role("region", name="User profile")
+    profile.get_by_role("button", name="Add entry").click()
+    page.get_by_role("textbox", name="New entry").fill("Has no script.")
+    profile.get_by_role("button", name="Save").click()
+    entry = profile.get_by_role("listitem").filter(has_text="Has no script.")
+    entry.get_by_role("button", name="Where from").click()
+    expect(entry).to_contain_text("The agent saved it from")
+    entry.get_by_role("button", name="Edit").click()
+    page.get_by_role("textbox", name="Edit entry").fill("Needs no script.")
+    page.get_by_role("button", name="Save").click()
+    changed = profile.get_by_role("listitem").filter(has_text="Needs no script.")
+    changed.get_by_role("button", name="Remove").click()
+    expect(changed).to_have_count(0)
+    page.get_by_role("button", name="Undo").click()
+    expect(changed).to_have_count(1)
+    page.get_by_role("switch", name="Memory").click()
+    expect(page.get_by_role("switch", name="Memory")).not_to_be_checked()
+    page.get_by_role("button", name="Forget everything").click()
+    page.get_by_role("textbox", name="Confirm").fill("forget")
+    page.get_by_role("dialog").get_by_role("button", name="Forget everything").click()
+    expect(page.get_by_text("Nothing yet.")).to_have_count(2)
+    page.get_by_role("link", name="New chat").click()
+    page.get_by_role("button", name="Explain a bounded memory briefly.").click()
+    expect(page.locator(".answer")).to_contain_text("Undoing it loses")
+    send(page, "And without script?")
+    expect(page.locator(".answer")).to_have_count(2)
+    context.close()
+
+
+def test_nothing_of_an_answer_is_wired(tab: Tab) -> None:
+    """The prose is out of htmx's reach, whatever a model writes into it."""
+    page = tab.page
+    send(page, "Show me.")
+    expect(page.locator(".answer").last).to_contain_text("Undoing it loses")
+    page.evaluate(
+        """() => { const prose = document.querySelector(".prose");
+        prose.insertAdjacentHTML("beforeend", '<a id="bait" hx-get="/memory" hx-trigger="load, click">x</a>');
+        htmx.process(prose); htmx.process(document.body); }"""
+    )
+    assert page.locator("#bait").get_attribute("data-htmx-powered") is None

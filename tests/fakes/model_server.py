@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
+from typing import cast
 
 from tests.fakes.gate import WAIT_SECONDS, Gate
 from tests.fakes.model_exchange import ClientGone, Exchange, RecordedRequest
@@ -120,8 +121,9 @@ class ModelServer:
     async def __aexit__(self, *exc: object) -> None:
         assert self._server is not None
         self._server.close()
-        for connection in tuple(self._connections):
+        for connection in (connections := tuple(self._connections)):
             connection.transport.abort()
+        await asyncio.gather(*[connection.gone.wait() for connection in connections])
         await asyncio.gather(*self._answers)
         await self._server.wait_closed()
 
@@ -188,8 +190,7 @@ class _Connection(asyncio.Protocol):
     buffer: bytearray = field(default_factory=bytearray)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is not of that class
         self.gone = asyncio.Event()
         self.answering: asyncio.Task[None] | None = None
         self.server._connections.add(self)

@@ -10,6 +10,7 @@ It has no pages. A test takes the authorization address apart, as a browser woul
 import json
 import threading
 import time
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import parse_qs, urlsplit
@@ -54,7 +55,7 @@ class ScriptedProvider:
         """The scripted answer of `path`, or a good one."""
         if path in self.answers:
             return self.answers[path]
-        documents = {
+        documents: dict[str, Callable[[], Any]] = {
             "/.well-known/openid-configuration": self._discovery,
             "/keys": lambda: KeySet(list(self.published)).as_dict(private=False),
             "/token": self._token,

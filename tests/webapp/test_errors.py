@@ -48,10 +48,15 @@ def has_words(kind: type[Exception]) -> bool:
     return any(ancestor in WORDS for ancestor in kind.__mro__)
 
 
+# They end a command of the command line, which has words of its own; no request ever meets them.
+OF_COMMANDS = {"MigrationRefused", "ProbeFailed"}
+
+
 def test_every_error_class_has_words() -> None:
     """Each class of the three layers has an entry of its own or inherits one; only two classes group others."""
     grouping = {RequestRefused, SignInFailed}
-    assert [kind for kind in all_errors() if not has_words(kind) and kind not in grouping] == []
+    unmapped = {kind for kind in all_errors() if not has_words(kind) and kind not in grouping}
+    assert {kind.__name__ for kind in unmapped} == OF_COMMANDS
 
 
 def test_an_error_class_without_words_would_be_noticed() -> None:

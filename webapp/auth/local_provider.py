@@ -129,8 +129,7 @@ class LocalProvider:
         grant = self._codes.pop(given.get("code", ""), None)
         if grant is None or grant.expires_at <= self._clock() or given.get("redirect_uri") != self._redirect_uri:
             return _oauth_error("invalid_grant")
-        challenge = create_s256_code_challenge(given.get("code_verifier", ""))
-        if not hmac.compare_digest(challenge, grant.code_challenge):
+        if not _answers(given.get("code_verifier", ""), grant.code_challenge):
             return _oauth_error("invalid_grant")
         access_token = self._keep(self._access_tokens, grant)
         return JSONResponse(
@@ -209,6 +208,13 @@ class LocalProvider:
 
     def _at(self, seconds: int) -> float:
         return self._clock() + seconds
+
+
+def _answers(code_verifier: str, code_challenge: str) -> bool:
+    """Whether the challenge was made from this verifier."""
+    if not code_verifier.isascii():
+        return False
+    return hmac.compare_digest(create_s256_code_challenge(code_verifier).encode(), code_challenge.encode())
 
 
 def _local_only(endpoint: Callable[[Request], Any]) -> Callable[[Request], Any]:

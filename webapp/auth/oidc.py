@@ -5,6 +5,7 @@ here. Nothing the provider sends beside its signed ID token decides who the pers
 """
 
 import secrets
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,8 +69,9 @@ class OidcClient:
     no, IdentityInvalid for an answer that does not hold.
     """
 
-    def __init__(self, http: httpx2.AsyncClient, provider: Provider, client: Client) -> None:
+    def __init__(self, http: httpx2.AsyncClient, provider: Provider, client: Client, *, tls: ssl.SSLContext) -> None:
         self._http = http
+        self._tls = tls
         self._provider = provider
         self._client = client
 
@@ -140,6 +142,8 @@ class OidcClient:
             code_challenge_method="S256",
             timeout=HTTP_TIMEOUT_SECONDS,
             trust_env=self._http.trust_env,
+            # Making a context reads every root certificate, which would hold up whatever else is being streamed.
+            verify=self._tls,
         )
 
     def _auth_method(self, metadata: ProviderMetadata) -> str:

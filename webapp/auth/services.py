@@ -90,7 +90,9 @@ def build_auth(
 
 def _oidc_client(settings: Settings, local: LocalProvider | None) -> OidcClient:
     # A provider on this computer is never asked through a proxy that the environment names for the world outside.
-    http = httpx2.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS, trust_env=local is None, follow_redirects=False)
+    trust_env = local is None
+    tls = httpx2.create_ssl_context(trust_env=trust_env)
+    http = httpx2.AsyncClient(timeout=HTTP_TIMEOUT_SECONDS, trust_env=trust_env, follow_redirects=False, verify=tls)
     client = Client(
         client_id=local.client_id if local else settings.oidc_client_id,
         client_secret=local.client_secret if local else settings.oidc_client_secret,
@@ -103,4 +105,4 @@ def _oidc_client(settings: Settings, local: LocalProvider | None) -> OidcClient:
         local.issuer if local else settings.oidc_issuer,
         discovery_url=local.discovery_url if local else None,
     )
-    return OidcClient(http, provider, client)
+    return OidcClient(http, provider, client, tls=tls)

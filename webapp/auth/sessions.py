@@ -6,7 +6,10 @@ by the database's clock, on every read.
 """
 
 import hashlib
+import math
 import secrets
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -21,8 +24,10 @@ from webapp.auth.sealing import Seal
 
 # Using a session is written down at most this often.
 _SEEN_EVERY = timedelta(minutes=1)
-# Ended sessions are kept this long, then swept.
+# Ended sessions are kept this long, then swept: a few with some of the sign-ins.
 _KEPT = timedelta(days=7)
+_SWEPT_AT_ONCE = 1000
+_SWEPT_EVERY_SECONDS = 600.0
 _NOW = sa.func.clock_timestamp()
 
 
@@ -52,12 +57,23 @@ def session_digest(cookie: str) -> str:
 class Sessions:
     """The sessions of one organization. Every method raises StorageFailed when the database does not answer."""
 
-    def __init__(self, engine: Engine, workers: Workers, organization_id: str, lifetime: Lifetime, seal: Seal) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        workers: Workers,
+        organization_id: str,
+        lifetime: Lifetime,
+        seal: Seal,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._engine = engine
         self._workers = workers
         self._organization_id = organization_id
         self._lifetime = lifetime
         self._seal = seal
+        self._clock = clock
+        self._swept_at = -math.inf
 
     async def find(self, cookie: str) -> Session | None:
         """The live session of `cookie`, and None for every other: unknown, revoked, over, or idle for too long."""
@@ -73,6 +89,9 @@ class Sessions:
         was ended, if there was a live one.
         """
         cookie = secrets.token_urlsafe(32)
+        if self._clock() - self._swept_at > _SWEPT_EVERY_SECONDS:
+            self._swept_at = self._clock()
+            await self._workers.run(lambda: transaction(self._engine, self._sweep))
         return cookie, await self._workers.run(
             lambda: transaction(self._engine, lambda unit: self._begin(unit, cookie, identity, id_token, replaces))
         )
@@ -81,10 +100,6 @@ class Sessions:
         """Revoke the session. Returns its ID token, for signing out at the provider, if it can still be opened."""
         sealed = await self._workers.run(lambda: transaction(self._engine, lambda unit: self._end(unit, session_id)))
         return self._seal.open(sealed)
-
-    async def sweep(self) -> int:
-        """Delete what ended a week ago; how many there were."""
-        return await self._workers.run(lambda: transaction(self._engine, self._sweep))
 
     def _is_live(self) -> sa.ColumnElement[bool]:
         return sa.and_(
@@ -144,8 +159,10 @@ class Sessions:
             .values(revoked_at=_NOW, id_token=None)
         )
 
-    def _sweep(self, unit: Unit) -> int:
-        ended = sa.func.least(
+    def _sweep(self, unit: Unit) -> None:
+        """Delete some of what ended a week ago."""
+        ended_at = sa.func.least(
             web_sessions.c.expires_at, web_sessions.c.seen_at + self._lifetime.idle, web_sessions.c.revoked_at
         )
-        return unit.connection.execute(sa.delete(web_sessions).where(ended < _NOW - _KEPT)).rowcount
+        over = sa.select(web_sessions.c.id).where(ended_at < _NOW - _KEPT).limit(_SWEPT_AT_ONCE)
+        unit.connection.execute(sa.delete(web_sessions).where(web_sessions.c.id.in_(over)))

@@ -16,6 +16,7 @@ from webapp.error_pages import words_for
 from webapp.errors import NotFound
 from webapp.live_turn import LiveTurn
 from webapp.render import render
+from webapp.routes.forms import is_htmx, text
 from webapp.services import Services, services_of
 from webapp.turn_stream import TurnStream, wait_until_ended
 from webapp.views import NoticeView, Place
@@ -52,11 +53,11 @@ async def cancel(request: Request) -> Response:
     """Stop an answer, named by its message's key."""
     person, services = await require_person(request), services_of(request)
     form = await request.form()
-    owner, key = services.owner(person), _text(form, "key")
+    owner, key = services.owner(person), text(form, "key")
     stopped = await services.workers.run(lambda: stop_turn(services.engine, owner, key))
     if stopped.outcome is Outcome.STOPPED:
         services.running.interrupt(stopped.turn_id, Outcome.STOPPED)
-    if _is_htmx(request):
+    if is_htmx(request):
         return Response(status_code=204)
     return RedirectResponse(f"/chats/{stopped.conversation_id}", status_code=303)
 
@@ -113,12 +114,12 @@ async def _say(request: Request, chat: str | None) -> Response:
     except TurnRepeated as earlier:
         return _lead_to(request, earlier.conversation_id)
     except _REFUSED as refusal:
-        if _is_htmx(request):
+        if is_htmx(request):
             raise
         said = words_for(refusal)
         notice = NoticeView(said.text, said.title, "refused")
-        return await _page(request, person, chat, notice=notice, draft=_text(form, "message"), status=said.status)
-    if _is_htmx(request):
+        return await _page(request, person, chat, notice=notice, draft=text(form, "message"), status=said.status)
+    if is_htmx(request):
         return TurnStream(running, LiveTurn(services, person, running).frames())
     await wait_until_ended(running, request.receive)
     return RedirectResponse(f"/chats/{running.turn.conversation_id}", status_code=303)
@@ -127,36 +128,27 @@ async def _say(request: Request, chat: str | None) -> Response:
 def _lead_to(request: Request, conversation_id: str) -> Response:
     """The same message was sent before: its conversation is the answer."""
     path = f"/chats/{conversation_id}"
-    if _is_htmx(request):
+    if is_htmx(request):
         return Response(status_code=204, headers={"HX-Redirect": path})
     return RedirectResponse(path, status_code=303)
 
 
 def _turn_request(services: Services, person: Person, form: FormData, chat: str | None) -> TurnRequest:
     settings = services.settings
-    message = _text(form, "message").replace("\r\n", "\n")
+    message = text(form, "message").replace("\r\n", "\n")
     if len(message) > settings.message_chars:
         raise MessageRefused("too_long", settings.message_chars, len(message))
     return TurnRequest(
         owner=services.owner(person),
         message=message,
-        key=_text(form, "key") or new_id("key"),
+        key=text(form, "key") or new_id("key"),
         process_id=services.process.id,
         agent_version=services.default_version,
         policy_version=services.agents.policy_version,
         memory_enabled=settings.memory_enabled,
         conversation_id=chat,
-        regenerates_id=_text(form, "regenerates") or None if chat is not None else None,
+        regenerates_id=text(form, "regenerates") or None if chat is not None else None,
         session_id=person.session_id,
         turns_at_once=settings.streams_per_subject,
         history_tokens=settings.history_tokens,
     )
-
-
-def _text(form: FormData, name: str) -> str:
-    value = form.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _is_htmx(request: Request) -> bool:
-    return request.headers.get("hx-request") == "true"

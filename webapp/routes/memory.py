@@ -1,27 +1,44 @@
-"""Memory as its owner sees it: both documents, what can be done with each entry, undo, export and forgetting."""
+"""Memory as its owner sees it: both documents, what can be done with each entry, undo, export and forgetting.
+
+A change answers script with the parts of the page it concerns, and a plain form with a redirect to a page that shows
+its receipt. A refused change comes back with what was typed.
+"""
 
 import io
 import zipfile
 from collections.abc import Callable
-from typing import TypeVar
+from contextlib import suppress
+from dataclasses import replace
 
+from sqlalchemy.engine import Connection
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from memory_core.document import FILENAMES, Target, render as render_document
+from agent.transcript import list_conversations
 from memory_core.database.transaction import Unit
-from memory_core.errors import MemoryUnavailable, OperationRefused, OwnerGone, ReceiptGone, RefusalCode
+from memory_core.document import FILENAMES, Target
+from memory_core.document import render as render_document
+from memory_core.errors import (
+    MemoryUnavailable,
+    OperationRefused,
+    OwnerGone,
+    ReceiptGone,
+    RefusalCode,
+    UnavailableReason,
+)
 from memory_core.operations import Action, Operation
 from memory_core.owner import Actor, MemoryMode
 from memory_core.receipts import Committed, Receipt, find_receipts, forget_receipt, undo_receipt
-from memory_core.store import change_entry, commit_batches, forget_everything as forget_all, load_memory, set_modes
+from memory_core.store import change_entry, commit_batches, load_memory, set_modes
+from memory_core.store import forget_everything as forget_all
 from webapp import frames, words
 from webapp.auth.person import Person, require_person
-from webapp.chat_pages import ChatPages, read_chat
-from webapp.errors import NotFound
+from webapp.chat_pages import ChatData, ChatPages
 from webapp.memory_pages import (
     Opened,
+    PanelData,
+    digest_bytes,
     panel_view,
     read_panel,
     receipt_view,
@@ -29,10 +46,9 @@ from webapp.memory_pages import (
     undo_refusal_words,
 )
 from webapp.render import render, render_partial
-from webapp.services import Services, services_of
-from webapp.views import EntryForm, Place, PanelView, ReceiptView
-
-T = TypeVar("T")
+from webapp.routes.forms import is_htmx, text
+from webapp.services import services_of
+from webapp.views import EntryForm, PanelView, Place, ReceiptView
 
 #: What confirms that everything is to be forgotten.
 CONFIRMATION = "forget"
@@ -40,5 +56,225 @@ EXPORT_NAME = "remembrancer-memory.zip"
 
 
 async def page(request: Request) -> Response:
-    """The memory page. ``?done=`` shows the receipt of a change made without script."""
-    return await _page(request, await require_person(request), Opened.from_query(request.query_params))
+    """The memory page. ``?done=`` shows the receipt of a change that was made without script."""
+    opened, done = Opened.from_query(request.query_params), request.query_params.get("done", "")
+    return await _page(request, await require_person(request), opened, done=done)
+
+
+async def panel(request: Request) -> Response:
+    """The panel alone, with the form that is asked for open."""
+    person = await require_person(request)
+    view = await _panel(
+        request, person, _place(request.query_params.get("place")), Opened.from_query(request.query_params)
+    )
+    return HTMLResponse(render_partial("memory/_panel.html", panel=view))
+
+
+async def export(request: Request) -> Response:
+    """Both documents as files, as Hermes keeps them. Raises MemoryUnavailable rather than hand out half of it."""
+    person, services = await require_person(request), services_of(request)
+    owner = services.owner(person)
+    memory = await services.read(lambda connection: load_memory(connection, owner))
+    if memory.snapshot is None:
+        raise MemoryUnavailable(memory.unavailable or UnavailableReason.UNREADABLE)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for target in Target:
+            archive.writestr(FILENAMES[target], render_document(memory.snapshot.of(target)))
+    disposition = f'attachment; filename="{EXPORT_NAME}"'
+    return Response(packed.getvalue(), media_type="application/zip", headers={"Content-Disposition": disposition})
+
+
+async def add(request: Request) -> Response:
+    """A new entry, written by hand."""
+    form = await request.form()
+    target, content = text(form, "target"), _content(form)
+
+    def work(unit: Unit) -> Committed | None:
+        operation = Operation(_target(target), Action.ADD, content=content)
+        return commit_batches(unit, [[operation]], actor=Actor.PERSON, undo_hours=_undo_hours(request))
+
+    return await _change(request, form, work, Opened(add=target, draft=content), writes=True)
+
+
+async def edit(request: Request) -> Response:
+    """An entry in new words. It is named by its digest, so an entry that has changed since is never overwritten."""
+    form = await request.form()
+    target, digest, content = text(form, "target"), text(form, "digest"), _content(form)
+
+    def work(unit: Unit) -> Committed | None:
+        hours = _undo_hours(request)
+        return change_entry(unit, _target(target), digest_bytes(digest), content, undo_hours=hours)
+
+    return await _change(request, form, work, Opened(EntryForm.EDIT, digest, draft=content), writes=True)
+
+
+async def remove(request: Request) -> Response:
+    """An entry gone. Allowed also while memory is switched off."""
+    form = await request.form()
+    target, digest = text(form, "target"), text(form, "digest")
+
+    def work(unit: Unit) -> Committed | None:
+        return change_entry(unit, _target(target), digest_bytes(digest), None, undo_hours=_undo_hours(request))
+
+    return await _change(request, form, work, Opened(EntryForm.REMOVE, digest))
+
+
+async def undo(request: Request) -> Response:
+    """A change taken back, whole or not at all."""
+    person, services = await require_person(request), services_of(request)
+    form = await request.form()
+    receipt_id, problem = text(form, "receipt"), ""
+    try:
+        await services.write(services.owner(person), lambda unit: undo_receipt(unit, receipt_id))
+    except (ReceiptGone, OwnerGone):
+        problem = words.UNDO_GONE
+    except OperationRefused as refusal:
+        problem = undo_refusal_words(refusal)
+    return await _receipt_reply(
+        request, person, form, receipt_id, problem=problem, announcement=problem or words.UNDONE
+    )
+
+
+async def forget_words(request: Request) -> Response:
+    """*Forget now*: the words of a receipt are deleted, and with them the way back."""
+    person, services = await require_person(request), services_of(request)
+    form = await request.form()
+    receipt_id = text(form, "receipt")
+    await services.write(services.owner(person), lambda unit: forget_receipt(unit, receipt_id))
+    return await _receipt_reply(request, person, form, receipt_id, announcement=words.WORDS_FORGOTTEN)
+
+
+async def forget_everything(request: Request) -> Response:
+    """Both documents, every receipt and its words. Typed confirmation; no way back."""
+    person, services = await require_person(request), services_of(request)
+    form = await request.form()
+    if text(form, "confirmation").strip().casefold() != CONFIRMATION:
+        return await _refused(request, person, form, Opened(forget=True, problem=words.TYPE_FORGET))
+    with suppress(OwnerGone):  # nobody by that name: there is nothing to forget
+        await services.write(services.owner(person), forget_all)
+    return await _done(request, person, form, None, announcement=words.FORGOTTEN)
+
+
+async def set_mode(request: Request) -> Response:
+    """The memory switch. A first use of it is no activity: the agent can still be given a beginning."""
+    person, services = await require_person(request), services_of(request)
+    form = await request.form()
+    mode = MemoryMode.OFF if text(form, "memory") == MemoryMode.OFF else MemoryMode.AUTO
+    await services.write(services.owner(person), lambda unit: set_modes(unit, memory_mode=mode), create_owner=True)
+    said = words.SWITCHED_OFF if mode is MemoryMode.OFF else words.SWITCHED_ON
+    return await _done(request, person, form, None, announcement=said)
+
+
+async def _change(
+    request: Request, form: FormData, work: Callable[[Unit], Committed | None], opened: Opened, *, writes: bool = False
+) -> Response:
+    """Run a change made by hand, and show what it did, or the form again with what was wrong."""
+    person, services = await require_person(request), services_of(request)
+    try:
+        if writes and not services.settings.memory_enabled:
+            raise OperationRefused(RefusalCode.MEMORY_OFF)
+        committed = await services.write(services.owner(person), work, create_owner=bool(opened.add))
+    except OwnerGone:
+        return await _refused(request, person, form, _with_problem(opened, OperationRefused(RefusalCode.CHANGED_SINCE)))
+    except OperationRefused as refusal:
+        return await _refused(request, person, form, _with_problem(opened, refusal))
+    return await _done(request, person, form, committed.receipt_id if committed else None, announcement=words.CHANGED)
+
+
+def _with_problem(opened: Opened, refusal: OperationRefused) -> Opened:
+    return replace(opened, problem=refusal_words(refusal))
+
+
+async def _done(
+    request: Request, person: Person, form: FormData, receipt_id: str | None, *, announcement: str
+) -> Response:
+    if not is_htmx(request):
+        return RedirectResponse(f"/memory?done={receipt_id}" if receipt_id else "/memory", status_code=303)
+    view = await _panel(request, person, _place(text(form, "place")), Opened(), done=receipt_id or "")
+    return HTMLResponse(frames.panel_reply(view, announcement))
+
+
+async def _refused(request: Request, person: Person, form: FormData, opened: Opened) -> Response:
+    if not is_htmx(request):
+        return await _page(request, person, opened, status=422)
+    view = await _panel(request, person, _place(text(form, "place")), opened)
+    return HTMLResponse(frames.panel_reply(view, opened.problem), 422)
+
+
+async def _receipt_reply(
+    request: Request, person: Person, form: FormData, receipt_id: str, *, announcement: str, problem: str = ""
+) -> Response:
+    """The receipt as it is now, wherever it stands, and the panel it concerns."""
+    status = 422 if problem else 200
+    if not is_htmx(request):
+        return await _page(request, person, Opened(), done=receipt_id, problem=problem, status=status)
+    place = _place(text(form, "place"))
+    data, receipt = await _read(request, person, Opened(), receipt_id)
+    in_chat = receipt is not None and receipt.turn_id is not None and place is not Place.PAGE
+    strip = None if in_chat or receipt is None else receipt_view(receipt, problem=problem)
+    view = panel_view(data, person, place, is_enabled=services_of(request).settings.memory_enabled, receipt=strip)
+    shown: list[ReceiptView] = []
+    if in_chat and receipt is not None:
+        shown.append(receipt_view(receipt, problem=problem, key=receipt.turn_id))
+    return HTMLResponse(frames.reply(receipts=shown, panel=view, announcement=announcement), status)
+
+
+async def _page(
+    request: Request, person: Person, opened: Opened, *, done: str = "", problem: str = "", status: int = 200
+) -> Response:
+    services = services_of(request)
+    owner = services.owner(person)
+    data, receipt = await _read(request, person, opened, done)
+    chats = await services.read(lambda connection: list_conversations(connection, owner))
+    shell = ChatPages.at_once(services.settings, person).shell(ChatData(chats, data), here="memory")
+    view = panel_view(
+        data,
+        person,
+        Place.PAGE,
+        is_enabled=services.settings.memory_enabled,
+        opened=opened,
+        receipt=receipt_view(receipt, problem=problem) if receipt is not None else None,
+    )
+    return render(request, "memory/page.html", {"shell": shell, "panel": view}, status)
+
+
+async def _panel(request: Request, person: Person, place: Place, opened: Opened, *, done: str = "") -> PanelView:
+    data, receipt = await _read(request, person, opened, done)
+    strip = receipt_view(receipt) if receipt is not None else None
+    enabled = services_of(request).settings.memory_enabled
+    return panel_view(data, person, place, is_enabled=enabled, opened=opened, receipt=strip)
+
+
+async def _read(request: Request, person: Person, opened: Opened, receipt_id: str) -> tuple[PanelData, Receipt | None]:
+    services = services_of(request)
+    owner = services.owner(person)
+
+    def read(connection: Connection) -> tuple[PanelData, Receipt | None]:
+        data = read_panel(connection, owner, opened)
+        if not receipt_id or data.memory.owner_id is None:
+            return data, None
+        return data, next(iter(find_receipts(connection, data.memory.owner_id, receipt_ids=[receipt_id])), None)
+
+    return await services.read(read)
+
+
+def _place(name: str | None) -> Place:
+    """Where the panel is drawn; the page is the one that works everywhere."""
+    return Place(name) if name in {str(place) for place in Place} else Place.PAGE
+
+
+def _target(name: str) -> Target:
+    """Raises OperationRefused for a document that there is not."""
+    if name not in {str(target) for target in Target}:
+        raise OperationRefused(RefusalCode.FIELDS_INVALID)
+    return Target(name)
+
+
+def _content(form: FormData) -> str:
+    """What was typed. A tab is a space to a person, and a control character to the rules."""
+    return text(form, "content").replace("\t", " ")
+
+
+def _undo_hours(request: Request) -> int:
+    return services_of(request).settings.undo_hours

@@ -56,8 +56,7 @@ async def callback(request: Request) -> Response:
     attempt = await auth.attempts.take(state, auth.browser_cookie.read(request))
     if attempt is None or not attempt.in_time:
         return await _once_more(request, state, attempt)
-    if "error" in request.query_params:
-        raise ProviderRefused(error_code(request.query_params["error"]))
+    _raise_if_refused(request)
     code, issuer = request.query_params.get("code", ""), request.query_params.get("iss")
     proof = await auth.oidc.finish(code, attempt.challenge, issuer=issuer)
     earlier = auth.session_cookie.read(request)
@@ -80,18 +79,27 @@ async def sign_out(request: Request) -> Response:
 
 
 async def signed_out(request: Request) -> Response:
-    """The page after signing out."""
+    """The page after signing out; who is signed in (again) is not told otherwise."""
+    if await find_person(request):
+        return RedirectResponse("/", status_code=303)
     return render(request, "auth/signed_out.html", {})
 
 
 async def _once_more(request: Request, state: str, attempt: Attempt | None) -> Response:
-    """Raises SignInUnknown for a second try."""
+    """Raises SignInUnknown for a second try, and ProviderRefused where the provider said no and forgot the state."""
     next_path = attempt.next_path if attempt else "/"
     if await find_person(request):
         return RedirectResponse(next_path, status_code=303)
+    _raise_if_refused(request)
     if state.startswith(_AGAIN):
         raise SignInUnknown
     return RedirectResponse(f"/auth/start?{urlencode({'next': next_path, 'again': '1'})}", status_code=303)
+
+
+def _raise_if_refused(request: Request) -> None:
+    error = request.query_params.get("error")
+    if error is not None:
+        raise ProviderRefused(error_code(error))
 
 
 async def _end(auth: AuthServices, session_id: str) -> str:

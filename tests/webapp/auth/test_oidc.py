@@ -18,6 +18,7 @@ from webapp.auth.provider import Provider
 from webapp.errors import IdentityInvalid, ProviderRefused, ProviderUnreachable
 
 REDIRECT_URI = "http://127.0.0.1:8000/auth/callback"
+TLS = httpx2.create_ssl_context(trust_env=False)
 SIGNED_OUT_URI = "http://127.0.0.1:8000/signed-out"
 
 
@@ -29,9 +30,9 @@ def provider() -> Iterator[ScriptedProvider]:
 
 @asynccontextmanager
 async def talking_to(issuer: str, *, secret: str = "s3cret/+", clock: Any = None) -> AsyncIterator[OidcClient]:
-    http = httpx2.AsyncClient(trust_env=False)
+    http = httpx2.AsyncClient(trust_env=False, verify=TLS)
     client = Client(CLIENT_ID, secret, ("openid", "email"), REDIRECT_URI, SIGNED_OUT_URI)
-    oidc = OidcClient(http, Provider(http, issuer, **({"clock": clock} if clock else {})), client)
+    oidc = OidcClient(http, Provider(http, issuer, **({"clock": clock} if clock else {})), client, tls=TLS)
     try:
         yield oidc
     finally:
@@ -81,7 +82,7 @@ async def test_a_good_sign_in_names_the_person(provider: ScriptedProvider) -> No
     _, _, headers, form = next(request for request in provider.requests if request[1] == "/token")
     assert (proof.identity.subject, proof.identity.name) == ("Ada|1", "Ada Wren")
     assert proof.id_token.count(".") == 2
-    assert base64.b64decode(headers["authorization"].split()[1]) == f"{CLIENT_ID}:s3cret%2F%2B".encode()
+    assert base64.b64decode(headers["authorization"].split()[1]) == f"{CLIENT_ID}:s3cret/+".encode()
     assert form["grant_type"] == "authorization_code"
     assert (form["code"], form["redirect_uri"]) == ("the-code", REDIRECT_URI)
     assert len(form["code_verifier"]) >= 43

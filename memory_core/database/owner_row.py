@@ -1,0 +1,86 @@
+"""The owner's row: the first thing a writer locks, and what it says of a person.
+
+READ COMMITTED and this lock first: different people never wait for each other, one person's writers take turns.
+What else is theirs is read in a later statement, which then sees what the writer before has committed.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.engine import Connection
+
+from memory_core.database.tables import organizations, owners
+from memory_core.errors import OwnerGone
+from memory_core.ids import new_id
+from memory_core.owner import LearningMode, MemoryMode, Owner
+
+_CREATE_ROUNDS: Final = 3
+
+
+@dataclass(frozen=True)
+class LockedOwner:
+    """The owner's row, as it was when this transaction locked it."""
+
+    id: str
+    organization_id: str
+    agent_id: str
+    subject: str = field(repr=False)
+    version: int
+    memory_mode: MemoryMode
+    learning_mode: LearningMode
+    first_activity_at: datetime | None
+    seeded_at: datetime | None
+    digest_key: bytes = field(repr=False)
+
+
+def lock_owner(connection: Connection, owner: Owner, *, create: bool, erase: bool) -> LockedOwner:
+    """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone."""
+    wanted = (
+        sa.select(
+            owners.c.id,
+            owners.c.organization_id,
+            owners.c.agent_id,
+            owners.c.subject,
+            owners.c.version,
+            owners.c.memory_mode,
+            owners.c.learning_mode,
+            owners.c.first_activity_at,
+            owners.c.seeded_at,
+            organizations.c.digest_key,
+        )
+        .join(organizations, organizations.c.id == owners.c.organization_id)
+        .where(
+            owners.c.organization_id == owner.organization_id,
+            owners.c.agent_id == owner.agent_id,
+            owners.c.subject == owner.subject,
+        )
+        .with_for_update(of=owners, key_share=not erase)
+    )
+    row = connection.execute(wanted).one_or_none()
+    # Found, as a rule. More than one round only if the owner is erased at the very moment of coming back.
+    for _ in range(_CREATE_ROUNDS if create else 0):
+        if row is not None:
+            break
+        connection.execute(
+            insert(owners)
+            .values(
+                id=new_id("own"),
+                organization_id=owner.organization_id,
+                agent_id=owner.agent_id,
+                subject=owner.subject,
+            )
+            .on_conflict_do_nothing(constraint="uq_owners_key")
+        )
+        row = connection.execute(wanted).one_or_none()
+    if row is None:
+        raise OwnerGone
+    known = {
+        **row._mapping,
+        "memory_mode": MemoryMode(row.memory_mode),
+        "learning_mode": LearningMode(row.learning_mode),
+        "digest_key": bytes(row.digest_key),
+    }
+    return LockedOwner(**known)

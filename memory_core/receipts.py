@@ -1,0 +1,207 @@
+"""Receipts as people meet them: what was saved, for how long it can be undone, undoing it, forgetting the words now.
+
+A receipt's words are kept until its time to undo is over and no longer: no read shows them after that, a sweep deletes
+them, and *Forget now* deletes them at once. What remains are counts.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+
+from memory_core.changes import (
+    CAN_BE_UNDONE,
+    NOW,
+    WORDS_ARE_KEPT,
+    Committed,
+    changes_from_json,
+    find_undoable,
+    mark_change_undone,
+)
+from memory_core.database.rows import Record
+from memory_core.database.tables import memory_changes
+from memory_core.database.transaction import Unit, transaction
+from memory_core.document import Snapshot
+from memory_core.errors import MemoryUnavailable, OperationRefused, ReceiptGone, RefusalCode
+from memory_core.operations import Change, ensure_unchanged_since, inverse_operations
+from memory_core.owner import Actor
+from memory_core.store import commit_batches, read_snapshot
+
+__all__ = [
+    "Committed",
+    "Receipt",
+    "find_receipts",
+    "forget_receipt",
+    "mark_undone",
+    "sweep_expired_undo",
+    "undo_receipt",
+]
+
+_SWEEP_ROWS: Final = 500
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """One committed change. Sizes in code points; `changes` is empty once the words are no longer kept."""
+
+    id: str
+    actor: Actor
+    turn_id: str | None
+    conversation_id: str | None
+    undoes_id: str | None
+    added: int
+    replaced: int
+    removed: int
+    user_before: int
+    user_after: int
+    memory_before: int
+    memory_after: int
+    changes: tuple[Change, ...] = field(repr=False)
+    can_be_undone: bool
+    undo_until: datetime | None
+    undone_at: datetime | None
+    created_at: datetime
+
+
+def find_receipts(
+    connection: Connection,
+    owner_id: str,
+    *,
+    receipt_ids: Iterable[str] = (),
+    turn_ids: Iterable[str] = (),
+) -> tuple[Receipt, ...]:
+    """Receipts of this owner by their own ids or by those of their turns, oldest first."""
+    words = sa.case((WORDS_ARE_KEPT, memory_changes.c.undo), else_=None).label("words")
+    rows = connection.execute(
+        sa.select(
+            *(column for column in memory_changes.c if column.name != "undo"),
+            words,
+            CAN_BE_UNDONE.label("can_be_undone"),
+        )
+        .where(
+            memory_changes.c.owner_id == owner_id,
+            sa.or_(memory_changes.c.id.in_(list(receipt_ids)), memory_changes.c.turn_id.in_(list(turn_ids))),
+        )
+        .order_by(memory_changes.c.created_at, memory_changes.c.id)
+    )
+    return tuple(_receipt(row) for row in rows)
+
+
+def undo_receipt(unit: Unit, receipt_id: str) -> Committed:
+    """Take a change back: its inverse, whole or not at all, judged by today's rules. Entries come back last.
+
+    Its own receipt cannot be undone. Raises ReceiptGone (no such receipt of this owner, undone already, or its time is
+    over); OperationRefused: `changed_since` if a touched entry is no longer as the change left it, or another rule.
+    """
+    owner = unit.locked_owner
+    found = find_undoable(unit.connection, owner.id, memory_changes.c.id == receipt_id)
+    if found is None:
+        raise ReceiptGone
+    _, changes = found
+    ensure_unchanged_since(read_snapshot(unit.connection, owner.id), changes)
+    committed = commit_batches(
+        unit, [inverse_operations(changes)], actor=Actor.UNDO, undo_hours=0, undoes_id=receipt_id
+    )
+    if committed is None:
+        raise OperationRefused(RefusalCode.CHANGED_SINCE)
+    mark_undone(unit, receipt_id)
+    return committed
+
+
+def mark_undone(unit: Unit, receipt_id: str) -> None:
+    """Note that a change has been taken back by another one of this transaction, as asking a question again does.
+
+    Raises OperationRefused (`changed_since`) if it was undone before, or is gone.
+    """
+    mark_change_undone(unit.connection, unit.locked_owner.id, receipt_id)
+
+
+def forget_receipt(unit: Unit, receipt_id: str) -> None:
+    """*Forget now*: delete a receipt's words, and with them the way back. Safe to repeat. Raises ReceiptGone.
+
+    The same words in other receipts go too where they are no longer stored: those could not be undone any more.
+    """
+    connection, owner_id = unit.connection, unit.locked_owner.id
+    kept = connection.execute(
+        sa.select(memory_changes.c.id, memory_changes.c.undo).where(memory_changes.c.owner_id == owner_id, _HAS_WORDS)
+    ).all()
+    words = {row.id: changes_from_json(row.undo) for row in kept}
+    if receipt_id not in words and not find_receipts(connection, owner_id, receipt_ids=[receipt_id]):
+        raise ReceiptGone
+    unit.checkpoint()
+    doomed = _spoken_for(words, words.get(receipt_id, ()), _stored(connection, owner_id))
+    connection.execute(_without_words(memory_changes.c.id.in_([receipt_id, *doomed])))
+
+
+def sweep_expired_undo(engine: Engine) -> int:
+    """Delete the words of every receipt whose time to undo is over; returns how many. Waits for no one."""
+    swept = 0
+    while True:
+        count = transaction(engine, _sweep_some)
+        swept += count
+        if count < _SWEEP_ROWS:
+            return swept
+
+
+_HAS_WORDS: Final = memory_changes.c.undo.is_not(None)
+
+
+def _sweep_some(unit: Unit) -> int:
+    over = (
+        sa.select(memory_changes.c.id)
+        .where(_HAS_WORDS, memory_changes.c.undo_until <= NOW)
+        .limit(_SWEEP_ROWS)
+        .with_for_update(skip_locked=True)
+    )
+    return unit.connection.execute(_without_words(memory_changes.c.id.in_(over))).rowcount
+
+
+def _without_words(which: sa.ColumnElement[bool]) -> sa.Update:
+    return sa.update(memory_changes).where(which).values(undo=sa.null())
+
+
+def _spoken_for(words: dict[str, tuple[Change, ...]], forgotten: Sequence[Change], snapshot: Snapshot) -> list[str]:
+    """Receipts that brought one of the forgotten words which is no longer stored."""
+    gone = {
+        (change.target, text)
+        for change in forgotten
+        for text in (change.before, change.after)
+        if text is not None and text not in snapshot.of(change.target)
+    }
+    return [
+        receipt_id
+        for receipt_id, changes in words.items()
+        if any((change.target, change.after) in gone for change in changes)
+    ]
+
+
+def _stored(connection: Connection, owner_id: str) -> Snapshot:
+    try:
+        return read_snapshot(connection, owner_id)
+    except MemoryUnavailable:
+        return Snapshot()
+
+
+def _receipt(row: Record) -> Receipt:
+    return Receipt(
+        id=row.id,
+        actor=Actor(row.actor),
+        turn_id=row.turn_id,
+        conversation_id=row.conversation_id,
+        undoes_id=row.undoes_id,
+        added=row.added,
+        replaced=row.replaced,
+        removed=row.removed,
+        user_before=row.user_before,
+        user_after=row.user_after,
+        memory_before=row.memory_before,
+        memory_after=row.memory_after,
+        changes=changes_from_json(row.words or ()),
+        can_be_undone=bool(row.can_be_undone),
+        undo_until=row.undo_until,
+        undone_at=row.undone_at,
+        created_at=row.created_at,
+    )

@@ -1,0 +1,5 @@
+"""`python -m tests.bench`: see `run`."""
+
+from tests.bench.run import main
+
+main()

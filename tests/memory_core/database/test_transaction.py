@@ -1,0 +1,484 @@
+"""transaction(): what it keeps, what it takes back, what it runs again, and what it lets out of a database error."""
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from memory_core.database.engine import make_engine
+from memory_core.database.tables import agents, owners
+from memory_core.database.transaction import Limits, Unit, transaction
+from memory_core.errors import CommitUnknown, MemoryCoreError, OperationRefused, OwnerGone, RefusalCode, StorageFailed
+from memory_core.ids import new_id
+from memory_core.owner import LearningMode, MemoryMode
+from tests.database import OrganizationForTests, make_organization, rows
+from tests.fakes.database_proxy import DatabaseProxy
+from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, terminate, until_locked
+
+SENTINEL = "zebra-quartz-5171"
+
+
+def names(engine: Engine) -> list[str]:
+    return sorted(row["name"] for row in rows(engine, sa.select(agents.c.name)))
+
+
+def add_agent(unit: Unit, organization: OrganizationForTests, name: str) -> None:
+    unit.connection.execute(sa.insert(agents).values(id=new_id("agt"), organization_id=organization.id, name=name))
+
+
+def fail_with(unit: Unit, state: str, detail: str = "") -> None:
+    """Let the server raise an error of this SQLSTATE."""
+    unit.connection.exec_driver_sql(
+        f"DO $$ BEGIN RAISE EXCEPTION '{detail}' USING ERRCODE = '{state}', DETAIL = '{detail}'; END $$"
+    )
+
+
+@contextmanager
+def threads(count: int = 2) -> Iterator[Callable[..., Future[Any]]]:
+    with ThreadPoolExecutor(count) as executor:
+        yield executor.submit
+
+
+def test_work_that_returns_is_committed(engine: Engine, organization: OrganizationForTests) -> None:
+    """What the work returns comes back after the commit, and what it wrote is there for others."""
+
+    def work(unit: Unit) -> str:
+        add_agent(unit, organization, "second")
+        return "done"
+
+    assert transaction(engine, work) == "done"
+    assert names(engine) == ["Remembrancer", "second"]
+
+
+@pytest.mark.parametrize(
+    "error", [OperationRefused(RefusalCode.MATCH_NOT_FOUND), ValueError("unknown"), KeyboardInterrupt()]
+)
+def test_an_error_of_the_work_passes_unchanged_and_leaves_nothing(
+    engine: Engine, organization: OrganizationForTests, error: BaseException
+) -> None:
+    """The very object the work raised comes out, and its rows are rolled back."""
+
+    def work(unit: Unit) -> None:
+        add_agent(unit, organization, "second")
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        transaction(engine, work)
+    assert raised.value is error
+    assert names(engine) == ["Remembrancer"]
+
+
+def test_timeouts_belong_to_the_transaction_alone(engine: Engine) -> None:
+    """Inside, lock, statement and idle time are bounded; the pooled session keeps nothing of it."""
+    asked = (
+        "SELECT current_setting('lock_timeout'), current_setting('statement_timeout'), "
+        "current_setting('idle_in_transaction_session_timeout')"
+    )
+    limits = Limits(lock_seconds=1.5, statement_seconds=2.5, idle_seconds=4)
+    inside = transaction(engine, lambda unit: tuple(unit.connection.exec_driver_sql(asked).one()), limits=limits)
+    with engine.connect() as connection:
+        outside = tuple(connection.exec_driver_sql(asked).one())
+    assert inside == ("1500ms", "2500ms", "4s")
+    assert outside == ("0", "0", "0")
+
+
+class TestOwner:
+    """The owner's row."""
+
+    def test_an_owner_who_is_not_stored_is_gone(self, engine: Engine, organization: OrganizationForTests) -> None:
+        """Without `create_owner` nobody comes into being, and the work does not run."""
+        with pytest.raises(OwnerGone):
+            transaction(engine, lambda unit: pytest.fail("ran"), owner=organization.owner())
+        assert rows(engine, sa.select(owners.c.id)) == []
+
+    def test_a_new_owner_has_the_defaults_and_the_key_of_the_organization(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """What the lock brings is the row as stored."""
+        made = transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner("Ada"), create_owner=True)
+        again = transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner("Ada"))
+        assert made == again
+        assert (made.subject, made.version, made.digest_key) == ("Ada", 0, organization.digest_key)
+        assert (made.memory_mode, made.learning_mode) == (MemoryMode.AUTO, LearningMode.AUTO)
+        assert (made.first_activity_at, made.seeded_at) == (None, None)
+        assert "Ada" not in repr(made)
+
+    @pytest.mark.invariant("I25")
+    def test_subjects_that_differ_in_case_or_normal_form_are_different_people(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """Subjects are compared code point by code point."""
+        subjects = ["ada", "Ada", "ada ", "a\u0301da", "\u00e1da", "x" * 255]
+        found = {
+            transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner(name), create_owner=True).id
+            for name in subjects
+        }
+        assert len(found) == len(subjects)
+
+    def test_two_who_create_the_same_owner_at_once_share_one(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """Both are inside before either commits: the second waits, and finds the first one's row."""
+        first_is_inside, may_leave = threading.Event(), threading.Event()
+
+        def first(unit: Unit) -> str:
+            first_is_inside.set()
+            assert may_leave.wait(WAIT_SECONDS)
+            return unit.locked_owner.id
+
+        owner = organization.owner()
+        with threads() as start:
+            one = start(transaction, engine, first, owner=owner, create_owner=True)
+            assert first_is_inside.wait(WAIT_SECONDS)
+            two = start(transaction, engine, lambda unit: unit.locked_owner.id, owner=owner, create_owner=True)
+            until_locked(engine)
+            may_leave.set()
+            assert one.result(WAIT_SECONDS) == two.result(WAIT_SECONDS)
+        assert len(rows(engine, sa.select(owners.c.id))) == 1
+
+    def test_a_reference_to_the_owner_waits_for_an_erasure_only(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """Writers of other tables who only refer to the owner pass the ordinary lock, not the erasing one."""
+        owner = organization.owner()
+        owner_id = transaction(engine, lambda unit: unit.locked_owner.id, owner=owner, create_owner=True)
+
+        def refer(outer: Unit) -> str | None:
+            assert outer.owner is not None
+            try:
+                transaction(
+                    engine,
+                    lambda unit: unit.connection.execute(
+                        sa.select(owners.c.id).where(owners.c.id == owner_id).with_for_update(read=True, key_share=True)
+                    ),
+                    limits=Limits(lock_seconds=0.1),
+                )
+            except StorageFailed as error:
+                return error.sqlstate
+            return "passed"
+
+        assert transaction(engine, refer, owner=owner) == "passed"
+        assert transaction(engine, refer, owner=owner, erase=True) == "55P03"
+
+    def test_a_unit_without_an_owner_says_so(self, engine: Engine) -> None:
+        """Asking for the owner of a transaction that locks none is a mistake of the program."""
+        with pytest.raises(RuntimeError):
+            transaction(engine, lambda unit: unit.locked_owner)
+
+
+class TestRetries:
+    """Exactly two SQLSTATEs are worth another try, of everything."""
+
+    @pytest.mark.invariant("I17")
+    def test_a_real_deadlock_runs_the_whole_of_one_transaction_again(self, engine: Engine) -> None:
+        """Two lock two rows crosswise; PostgreSQL ends one; it starts over, and both get what they wanted."""
+        first, second = make_organization(engine, "first"), make_organization(engine, "second")
+        both_hold_one = threading.Barrier(2)
+        seen: list[int] = []
+
+        def crosswise(mine: str, other: str) -> Callable[[Unit], int]:
+            def work(unit: Unit) -> int:
+                seen.append(unit.tries)
+                _rename(unit.connection, mine)
+                if unit.tries == 1:
+                    both_hold_one.wait(WAIT_SECONDS)
+                _rename(unit.connection, other)
+                return unit.tries
+
+            return work
+
+        with threads() as start:
+            one = start(transaction, engine, crosswise(first.agent_id, second.agent_id))
+            two = start(transaction, engine, crosswise(second.agent_id, first.agent_id))
+            tries = sorted((one.result(WAIT_SECONDS), two.result(WAIT_SECONDS)))
+        assert tries == [1, 2]
+        assert sorted(seen) == [1, 1, 2]
+        assert names(engine) == ["Remembrancer++", "Remembrancer++"]
+
+    @pytest.mark.invariant("I17")
+    def test_a_real_serialization_failure_runs_the_whole_transaction_again(self, database_url: str) -> None:
+        """Under SERIALIZABLE two read the sum and add to it: one is refused, and adds to the other's sum."""
+        engine = make_engine(database_url, isolation_level="SERIALIZABLE")
+        made = make_organization(engine)
+        both_have_read = threading.Barrier(2)
+
+        def add_one(unit: Unit) -> int:
+            version = agents.c.current_version
+            where = agents.c.id == made.agent_id
+            found = unit.connection.execute(sa.select(version).where(where)).scalar_one()
+            if unit.tries == 1:
+                both_have_read.wait(WAIT_SECONDS)
+            unit.connection.execute(sa.update(agents).where(where).values(current_version=found + 1))
+            return unit.tries
+
+        with threads() as start:
+            running = [start(transaction, engine, add_one) for _ in range(2)]
+            tries = sorted(future.result(WAIT_SECONDS) for future in running)
+        assert tries[0] == 1
+        assert tries[1] > 1
+        assert rows(engine, sa.select(agents.c.current_version)) == [{"current_version": 3}]
+        engine.dispose()
+
+    @pytest.mark.invariant("I17")
+    @pytest.mark.parametrize("state", ["40001", "40P01"])
+    def test_tries_are_limited(self, engine: Engine, organization: OrganizationForTests, state: str) -> None:
+        """The fifth failure is the last, and nothing of the five is stored."""
+        tries: list[int] = []
+
+        def work(unit: Unit) -> None:
+            tries.append(unit.tries)
+            add_agent(unit, organization, "second")
+            fail_with(unit, state)
+
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, work)
+        assert failed.value.sqlstate == state
+        assert tries == [1, 2, 3, 4, 5]
+        assert names(engine) == ["Remembrancer"]
+
+    @pytest.mark.invariant("I17")
+    def test_tries_end_when_their_time_is_over(self, engine: Engine) -> None:
+        """With no time left for another one, the first failure is the last."""
+        tries: list[int] = []
+
+        def work(unit: Unit) -> None:
+            tries.append(unit.tries)
+            fail_with(unit, "40001")
+
+        with pytest.raises(StorageFailed):
+            transaction(engine, work, limits=Limits(retry_seconds=0))
+        assert tries == [1]
+
+    @pytest.mark.invariant("I17")
+    @pytest.mark.parametrize("state", ["23505", "23514", "22001", "42P01", "55P03", "57014", "53300", "40003", "P0001"])
+    def test_no_other_database_error_is_tried_again(self, engine: Engine, state: str) -> None:
+        """Every other SQLSTATE ends the transaction at once, under its own name."""
+        tries: list[int] = []
+
+        def work(unit: Unit) -> None:
+            tries.append(unit.tries)
+            fail_with(unit, state)
+
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, work)
+        assert (failed.value.sqlstate, tries) == (state, [1])
+
+    @pytest.mark.invariant("I17")
+    @pytest.mark.parametrize(
+        "error", [OperationRefused(RefusalCode.CAPACITY_EXCEEDED), ValueError(), MemoryCoreError()]
+    )
+    def test_a_refusal_or_an_unknown_error_is_never_tried_again(self, engine: Engine, error: Exception) -> None:
+        """What the rules say does not change by asking again; what nobody knows might be done twice."""
+        tries: list[int] = []
+
+        def work(unit: Unit) -> None:
+            tries.append(unit.tries)
+            raise error
+
+        with pytest.raises(type(error)):
+            transaction(engine, work)
+        assert tries == [1]
+
+
+class TestFailures:
+    """What becomes of a database error."""
+
+    @pytest.mark.invariant("I31")
+    @pytest.mark.parametrize("how", ["constraint", "value", "detail", "statement"])
+    def test_nothing_of_a_database_error_but_its_code_survives(
+        self, engine: Engine, organization: OrganizationForTests, how: str
+    ) -> None:
+        """A value in a parameter, a message, a DETAIL or the statement is in nothing that hangs on the new error."""
+
+        def work(unit: Unit) -> None:
+            run = unit.connection.execute
+            if how == "constraint":
+                run(sa.insert(owners).values(id=SENTINEL, organization_id=SENTINEL, agent_id=SENTINEL, subject="x"))
+            elif how == "value":
+                run(sa.select(sa.cast(SENTINEL, sa.Integer)))
+            elif how == "detail":
+                fail_with(unit, "23000", SENTINEL)
+            else:
+                unit.connection.exec_driver_sql(f"SELECT '{SENTINEL}' FROM nowhere")
+
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, work)
+        error = failed.value
+        told = "".join(traceback.format_exception(error)) + repr(error) + str(vars(error)) + repr(error.args)
+        assert SENTINEL not in told
+        assert error.__cause__ is None
+        assert error.__context__ is None
+        assert not any(
+            SENTINEL in repr(local)
+            for frame, _ in traceback.walk_tb(error.__traceback__)
+            for name, local in frame.f_locals.items()
+            if frame.f_code.co_name in ("transaction", "run")
+        )
+        if how == "constraint":
+            assert error.constraint == "fk_owners_agent_id" or error.constraint == "fk_owners_organization_id"
+
+    @pytest.mark.invariant("I31")
+    def test_an_error_that_the_work_raised_over_a_database_error_forgets_it(self, engine: Engine) -> None:
+        """A refusal raised while a database error was handled does not carry that error into a log."""
+
+        def work(unit: Unit) -> None:
+            try:
+                fail_with(unit, "23000", SENTINEL)
+            except DBAPIError:
+                raise OperationRefused(RefusalCode.STORAGE)  # noqa: B904 - the very thing that is tested
+
+        with pytest.raises(OperationRefused) as refused:
+            transaction(engine, work)
+        assert SENTINEL not in "".join(traceback.format_exception(refused.value))
+
+    def test_the_place_of_a_database_error_is_told_without_values(self, engine: Engine) -> None:
+        """Whoever reads the log finds the function and the line."""
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, lambda unit: fail_with(unit, "P0001"))
+        assert "test_transaction" in failed.value.__notes__[0]
+        assert "fail_with" in failed.value.__notes__[0]
+
+    def test_an_error_that_the_work_swallowed_is_not_taken_for_a_commit(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """PostgreSQL answers COMMIT of a failed transaction with a quiet ROLLBACK; here it is a failure."""
+
+        def work(unit: Unit) -> str:
+            add_agent(unit, organization, "second")
+            with suppress(DBAPIError):
+                fail_with(unit, "23514")
+            return "saved"
+
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, work)
+        assert failed.value.sqlstate == "25P02"
+        assert names(engine) == ["Remembrancer"]
+
+    def test_a_savepoint_saves_the_rest(self, engine: Engine, organization: OrganizationForTests) -> None:
+        """An error inside a savepoint takes back the savepoint only."""
+
+        def work(unit: Unit) -> None:
+            add_agent(unit, organization, "kept")
+            with suppress(DBAPIError), unit.connection.begin_nested():
+                add_agent(unit, organization, "lost")
+                fail_with(unit, "23514")
+
+        transaction(engine, work)
+        assert names(engine) == ["Remembrancer", "kept"]
+
+    def test_a_connection_lost_in_mid_work_fails_once_and_the_next_transaction_works(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """A killed backend is a failure without an open question: COMMIT was never sent."""
+
+        def work(unit: Unit) -> None:
+            add_agent(unit, organization, "second")
+            terminate(engine, unit.connection)
+            unit.connection.exec_driver_sql("SELECT 1")
+
+        with pytest.raises(StorageFailed) as failed:
+            transaction(engine, work)
+        assert not isinstance(failed.value, CommitUnknown)
+        transaction(engine, lambda unit: add_agent(unit, organization, "third"))
+        assert names(engine) == ["Remembrancer", "third"]
+
+    def test_a_connection_lost_before_the_answer_to_commit_leaves_the_question_open(
+        self, database_url: str, engine: Engine, organization: OrganizationForTests, tmp_path: Path
+    ) -> None:
+        """COMMIT was done and its answer was lost: the caller cannot tell, and finds everything on re-reading."""
+        with DatabaseProxy(database_url, tmp_path) as proxy:
+            through_proxy = make_engine(proxy.url)
+
+            def work(unit: Unit) -> None:
+                add_agent(unit, organization, "second")
+                proxy.hang_up_after(b"COMMIT")
+
+            with pytest.raises(CommitUnknown):
+                transaction(through_proxy, work)
+            assert proxy.hung_up.is_set()
+            through_proxy.dispose()
+        assert names(engine) == ["Remembrancer", "second"]
+
+    def test_a_connection_lost_on_the_way_to_commit_leaves_the_question_open_too(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """The backend was gone before COMMIT came; the caller cannot tell, and finds nothing on re-reading."""
+
+        def work(unit: Unit) -> None:
+            add_agent(unit, organization, "second")
+            terminate(engine, unit.connection)
+
+        with pytest.raises(CommitUnknown):
+            transaction(engine, work)
+        assert names(engine) == ["Remembrancer"]
+
+    def test_a_restarted_server_costs_no_request(self, engine: Engine, organization: OrganizationForTests) -> None:
+        """Idle pooled connections that died are replaced before any work runs on them."""
+        with engine.connect() as one, engine.connect() as two:
+            idle = [backend_pid(one), backend_pid(two)]
+        with psycopg.connect(engine.url.set(drivername="postgresql").render_as_string(False)) as outside:
+            for pid in idle:
+                outside.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+        transaction(engine, lambda unit: add_agent(unit, organization, "second"))
+        assert names(engine) == ["Remembrancer", "second"]
+
+
+@pytest.mark.invariant("I37")
+class TestBounds:
+    """No wait without an end."""
+
+    def test_a_lock_is_waited_for_until_its_timeout(self, engine: Engine, organization: OrganizationForTests) -> None:
+        """Somebody who keeps the owner's row costs the next one the lock timeout, not more."""
+        owner = organization.owner()
+        transaction(engine, lambda unit: None, owner=owner, create_owner=True)
+
+        def hold(_: Unit) -> str | None:
+            with pytest.raises(StorageFailed) as failed:
+                transaction(engine, lambda unit: None, owner=owner, limits=Limits(lock_seconds=0.1))
+            return failed.value.sqlstate
+
+        assert transaction(engine, hold, owner=owner) == "55P03"
+
+    def test_a_slow_statement_ends_at_its_timeout(self, engine: Engine) -> None:
+        """The server itself ends it."""
+        with pytest.raises(StorageFailed) as failed:
+            transaction(
+                engine,
+                lambda unit: unit.connection.exec_driver_sql("SELECT pg_sleep(60)"),
+                limits=Limits(statement_seconds=0.1),
+            )
+        assert failed.value.sqlstate == "57014"
+
+    def test_a_pool_without_a_free_connection_is_a_storage_failure(self, database_url: str) -> None:
+        """Nobody queues for a connection for longer than the checkout's limit."""
+        engine = make_engine(database_url, pool_size=1, checkout_seconds=0.1)
+        with engine.connect(), pytest.raises(StorageFailed) as failed:
+            transaction(engine, lambda unit: pytest.fail("ran"))
+        assert failed.value.sqlstate is None
+        engine.dispose()
+
+    def test_a_session_that_idles_inside_its_transaction_is_ended_and_its_lock_freed(
+        self, engine: Engine, organization: OrganizationForTests
+    ) -> None:
+        """A stuck process cannot keep an owner locked: the server hangs up on it."""
+        owner = organization.owner()
+        transaction(engine, lambda unit: None, owner=owner, create_owner=True)
+
+        def idle(_: Unit) -> None:
+            transaction(engine, lambda unit: None, owner=owner, limits=Limits(lock_seconds=WAIT_SECONDS))
+
+        with pytest.raises(CommitUnknown):
+            transaction(engine, idle, owner=owner, limits=Limits(idle_seconds=0.1))
+
+
+def _rename(connection: Connection, agent_id: str) -> None:
+    connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(name=agents.c.name + "+"))
