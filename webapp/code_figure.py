@@ -5,6 +5,7 @@ Colours are four classes, as the style sheet has them: ``k`` keyword, ``n`` a na
 """
 
 import re
+import time
 from functools import lru_cache
 from html import escape
 from typing import Any
@@ -12,11 +13,10 @@ from typing import Any
 from pygments.lexers import get_lexer_by_name
 from pygments.token import Comment, Keyword, Name, String
 
-#: Longer code, or code with a longer line, is shown without colours, and so is code with much white space in a row:
-#: some lexers take time that grows with the square of one of these.
-COLOURED_CHARS = 10_000
-COLOURED_LINE_CHARS = 400
-_MUCH_WHITE_SPACE = re.compile(r"\s{120}")
+#: Longer code is shown without colours.
+COLOURED_CHARS = 20_000
+#: Some lexers take time that grows with the square of hostile code. After this much work the rest stays plain.
+COLOURING_SECONDS = 0.1
 
 #: The languages that get colours: what people write after the fence -> pygments' name for it, our name for it.
 #: Others are named as written and stay plain, so that no unusual lexer ever meets hostile input.
@@ -93,26 +93,21 @@ def _label(word: str) -> str:
 
 
 def _coloured(code: str, word: str) -> str:
-    if word not in LANGUAGES or not _is_quick(code):
+    if word not in LANGUAGES or len(code) > COLOURED_CHARS:
         return escape(code, quote=False)
     parts: list[str] = []
-    run, run_class = "", ""
+    run, run_class, done = "", "", 0
+    deadline = time.thread_time() + COLOURING_SECONDS
     for kind, text in _lexer(LANGUAGES[word][0]).get_tokens(code):
         css_class = _class_of(kind)
         if css_class != run_class:
             parts.append(_span(run, run_class))
             run, run_class = "", css_class
         run += text
-    parts.append(_span(run, run_class))
-    return "".join(parts)
-
-
-def _is_quick(code: str) -> bool:
-    return (
-        len(code) <= COLOURED_CHARS
-        and max(map(len, code.split("\n"))) <= COLOURED_LINE_CHARS
-        and not _MUCH_WHITE_SPACE.search(code)
-    )
+        done += len(text)
+        if time.thread_time() > deadline:
+            break
+    return "".join([*parts, _span(run, run_class), escape(code[done:], quote=False)])
 
 
 @lru_cache

@@ -45,6 +45,7 @@ class Answer:
         self._body: AsyncGenerator[bytes] | None = None
         self._is_whole = False
         self._is_over = False
+        self._is_broken_off = False
 
     async def ask(self, create: Any, model: str, body: dict[str, Any]) -> ModelError | None:
         """Send the request and wait for its status. Returns what was wrong rather than raising it: see `faults`.
@@ -55,7 +56,7 @@ class Answer:
             request = create(model=model, messages=(), stream=True, extra_body=body, extra_headers=PLAIN_BYTES)
             self._response = await self._watch.wait(request.__aenter__())
         except SilenceTimeout:
-            return ModelUnreachable(ModelFault.NO_ANSWER)
+            return self._silence_fault()
         except openai.APIStatusError as error:
             return status_fault(error)
         except TRANSPORT_ERRORS:
@@ -77,6 +78,11 @@ class Answer:
         if self._decoder.fault is not None:
             raise self._decoder.fault
         return self._decoder.finish()
+
+    def break_off(self) -> None:
+        """The adapter is closing: a wait that is under way ends now. (aiohttp would leave it waiting for ever.)"""
+        self._is_broken_off = True
+        self._watch.interrupt()
 
     async def close(self) -> None:
         """Give the connection back if the answer was read to its end, else close it. Raises no transport's error."""
@@ -150,6 +156,8 @@ class Answer:
         )
 
     def _silence_fault(self) -> ModelError:
+        if self._is_broken_off:
+            return ModelStreamBroken(ModelFault.CUT)
         if self._decoder.has_begun:
             return ModelStreamBroken(ModelFault.STALLED)
         return ModelUnreachable(ModelFault.NO_ANSWER)

@@ -46,6 +46,7 @@ class ChatCompletions:
     ) -> None:
         self._first_token_seconds = first_token_seconds
         self._stall_seconds = stall_seconds
+        self._open: set[Answer] = set()
         self._usage_is_known = False
         self._usage_is_refused = False
         self._client = openai.AsyncOpenAI(
@@ -63,13 +64,17 @@ class ChatCompletions:
     @asynccontextmanager
     async def open(self, request: ModelRequest) -> AsyncGenerator[AsyncIterator[TextPiece | RoundEnd]]:
         answer = Answer(self._first_token_seconds, self._stall_seconds)
+        self._open.add(answer)
         try:
             await self._ask(answer, request)
             yield answer
         finally:
+            self._open.discard(answer)
             await answer.close()
 
     async def close(self) -> None:
+        for answer in self._open:
+            answer.break_off()
         await self._client.close()
 
     async def _ask(self, answer: Answer, request: ModelRequest) -> None:

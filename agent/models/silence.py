@@ -53,6 +53,12 @@ class SilenceWatch:
             self._waiting = None
         raise SilenceTimeout
 
+    def interrupt(self) -> None:
+        """End a wait that is under way, as if its deadline had passed."""
+        if self._waiting is not None:
+            self._has_rung = True
+            self._waiting.cancel()
+
     def stop(self) -> None:
         """Let go of the timer."""
         if self._timer is not None:
@@ -61,10 +67,7 @@ class SilenceWatch:
 
     def _ring(self) -> None:
         self._timer = None
-        if self._waiting is None:
-            return
-        if self._loop.time() < self._deadline:
+        if self._waiting is not None and self._loop.time() < self._deadline:
             self._timer = self._loop.call_at(self._deadline, self._ring)
-            return
-        self._has_rung = True
-        self._waiting.cancel()
+        else:
+            self.interrupt()

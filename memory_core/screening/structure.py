@@ -32,36 +32,38 @@ BRAILLE: Final = "2801..28FF"
 IDEOGRAPHIC_SELECTORS: Final = "FE00..FE02 E0100..E01EF"
 
 
-def _set(*ranges: str) -> str:
+def character_class(*ranges: str) -> str:
     """Hexadecimal ranges as a character class: "0061..0063" → [a-c], each end escaped."""
     ends = ((f"\\U{int(end, 16):08x}" for end in item.split("..")) for text in ranges for item in text.split())
     return f"[{''.join(map('-'.join, ends))}]"
 
 
 PICTOGRAPH: Final = (
-    f"{_set(data.PICTOGRAPHS)}"
-    f"(?:(?<={_set(data.VARIATION_BASES['FE0E..FE0F'])}){EMOJI_SELECTOR})?"
-    f"{_set(data.SKIN_TONES)}?"
+    f"{character_class(data.PICTOGRAPHS)}"
+    f"(?:(?<={character_class(data.VARIATION_BASES['FE0E..FE0F'])}){EMOJI_SELECTOR})?"
+    f"{character_class(data.SKIN_TONES)}?"
 )
-MARKS: Final = f"{_set(data.TRANSPARENT)}*"
+MARKS: Final = f"{character_class(data.TRANSPARENT)}*"
 FLAGS: Final = "|".join("".join(chr(0xE0000 + ord(letter)) for letter in tags) for tags in data.FLAG_TAGS)
 
 # Where a character that is not seen may stand. Each pattern covers what it permits.
 PERMITTED: Final[Mapping[str, str]] = {
     "emoji joined to one": f"{PICTOGRAPH}(?:{ZWJ}{PICTOGRAPH})+",
     "subdivision flag": f"\U0001f3f4(?:{FLAGS})\U000e007f",
-    "ideographic variation": f"(?<={_set(data.IDEOGRAPHS)}){_set(IDEOGRAPHIC_SELECTORS)}",
-    "joiner after a virama (RFC 5892 A.1, A.2)": f"(?<={_set(data.VIRAMAS)})[{ZWNJ}{ZWJ}]",
+    "ideographic variation": f"(?<={character_class(data.IDEOGRAPHS)}){character_class(IDEOGRAPHIC_SELECTORS)}",
+    "joiner after a virama (RFC 5892 A.1, A.2)": f"(?<={character_class(data.VIRAMAS)})[{ZWNJ}{ZWJ}]",
     "ZWNJ between joining letters (RFC 5892 A.1)": (
-        f"(?<={_set(data.JOINS_LEFT)}){MARKS}{ZWNJ}{MARKS}(?={_set(data.JOINS_RIGHT)})"
+        f"(?<={character_class(data.JOINS_LEFT)}){MARKS}{ZWNJ}{MARKS}(?={character_class(data.JOINS_RIGHT)})"
     ),
-    "one blank between braille cells": f"(?<={_set(BRAILLE)})\u2800(?={_set(BRAILLE)})",
+    "one blank between braille cells": f"(?<={character_class(BRAILLE)})\u2800(?={character_class(BRAILLE)})",
 } | {
-    f"variation sequence with {selectors}": f"(?<={_set(bases)}){_set(selectors)}"
+    f"variation sequence with {selectors}": f"(?<={character_class(bases)}){character_class(selectors)}"
     for selectors, bases in data.VARIATION_BASES.items()
 }
 _PERMITTED: Final = re.compile("|".join(PERMITTED.values()))
-_UNSEEN: Final = re.compile(_set(data.CONTROLS, data.IGNORABLES, data.NONCHARACTERS, SURROGATES, BLANKS) + r"(?<!\n)")
+_UNSEEN: Final = re.compile(
+    character_class(data.CONTROLS, data.IGNORABLES, data.NONCHARACTERS, SURROGATES, BLANKS) + r"(?<!\n)"
+)
 
 # What is looked for in a text's skeleton (folding.py): plain, or compact, where no space, hyphen or low line is left.
 RESERVED_PLAIN: Final[Mapping[str, str]] = {

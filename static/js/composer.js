@@ -6,9 +6,10 @@ const composer = document.querySelector("[data-composer]");
 const message = composer?.querySelector("[data-message]");
 const stop = document.getElementById("stop");
 
-// The form whose stream is open in this tab, or nothing. An answer can also be written elsewhere: [data-running].
+// The form whose stream is open in this tab, or nothing. An answer can also be written elsewhere: that can be waited
+// for, but only its own tab can stop it.
 let sending = null;
-export const isAnswering = () => Boolean(sending || document.querySelector("[data-running]"));
+const isWrittenElsewhere = () => !sending && document.querySelector("[data-running]") !== null;
 
 export function setSending(form) {
   sending = form;
@@ -22,19 +23,14 @@ export function renewKeys() {
   for (const field of document.querySelectorAll('[name="key"]')) field.value = key;
 }
 
-export function submit(form) {
-  form.requestSubmit();
-}
-
 function refresh() {
   if (!composer) return;
-  const answering = isAnswering();
   const held = document.activeElement;
-  const running = sending ? null : document.querySelector("[data-running]");
-  stop.querySelector("[data-stop-turn]").value = running?.dataset.turn ?? "";
-  composer.querySelector("[data-send]").hidden = answering;
-  composer.querySelector("[data-stop]").hidden = !answering;
-  for (const words of composer.querySelectorAll("[data-when]")) words.hidden = (words.dataset.when === "answering") !== answering;
+  const answering = Boolean(sending) || isWrittenElsewhere();
+  const isDue = { ready: !answering, answering, stoppable: Boolean(sending) };
+  composer.querySelector("[data-send]").hidden = Boolean(sending);
+  composer.querySelector("[data-stop]").hidden = !sending;
+  for (const words of composer.querySelectorAll("[data-when]")) words.hidden = !isDue[words.dataset.when];
   // a button that goes while it has the focus hands it on
   if (held?.hidden && composer.contains(held)) message.focus();
 }
@@ -44,22 +40,22 @@ if (composer) {
 
   // A message sent while an answer is being written would be dropped in silence.
   document.addEventListener("htmx:config:request", (event) => {
-    if (!source(event).matches("[data-stream]") || !isAnswering()) return;
+    if (!source(event).matches("[data-stream]") || !(sending || isWrittenElsewhere())) return;
     event.preventDefault();
-    show("writing");
+    show(sending ? "writing" : "elsewhere");
   });
 
   message.addEventListener("keydown", (event) => {
     const composing = event.isComposing || event.keyCode === 229;
     if (event.key !== "Enter" || event.shiftKey || composing || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
-    if (message.value.trim()) submit(message.form);
+    if (message.value.trim()) message.form.requestSubmit();
   });
 
   document.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || !isAnswering()) return;
+    if (event.key !== "Escape" || event.defaultPrevented || event.isComposing || !sending) return;
     if (document.querySelector("dialog[open], :popover-open")) return;
-    submit(stop);
+    stop.requestSubmit();
   });
 
   if (!CSS.supports("field-sizing", "content")) {

@@ -24,8 +24,8 @@ document.addEventListener("htmx:before:request", (event) => {
   if (!source(event).matches("[data-running]")) clear();
 });
 
-// No response at all. What a failed message means is told by stream.js.
+// No response at all. What that means for a message or for stopping one is told by stream.js.
 document.addEventListener("htmx:error", (event) => {
   const from = source(event);
-  if (event.detail.ctx && !from.matches?.("[data-stream], [data-running]")) show("failed");
+  if (event.detail.ctx && !from.matches?.("[data-stream], [data-running], [data-quiet]")) show("failed");
 });

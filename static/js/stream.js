@@ -6,6 +6,7 @@ import { source } from "./content.js";
 
 let turn = null; // {form, text, accepted, ended, id, conversation}
 
+const message = () => document.querySelector("[data-message]");
 const mine = (event) => turn && source(event) === turn.form;
 const told = (event) => JSON.parse(event.detail.data);
 
@@ -24,11 +25,9 @@ document.addEventListener("turn.started", (event) => {
   const { turnId, conversationId, title } = told(event);
   Object.assign(turn, { id: turnId, conversation: conversationId });
   adopt(conversationId, title);
-  const field = document.querySelector("[data-message]");
-  if (field.value === turn.text) field.value = "";
-  field.dispatchEvent(new Event("input", { bubbles: true }));
+  emptyComposer(turn.text);
   if (document.activeElement !== document.body) return;
-  const place = matchMedia("(pointer: coarse)").matches ? document.getElementById("scroll") : field;
+  const place = matchMedia("(pointer: coarse)").matches ? document.getElementById("scroll") : message();
   place.focus({ preventScroll: true });
 });
 
@@ -38,7 +37,10 @@ document.addEventListener("turn.ended", () => { turn.ended = true; });
 document.addEventListener("htmx:finally:request", (event) => {
   if (!mine(event)) return;
   const { accepted, ended, id, conversation } = turn;
-  const refused = !accepted && event.detail.ctx.response;
+  const { response, hx } = event.detail.ctx;
+  const refused = !accepted && response;
+  // the same message was sent before, and the page of its chat comes in place of this one
+  if (hx?.redirect) emptyComposer(turn.text);
   turn = null;
   setSending(null);
   // a turn that was not seen to begin keeps its key: the message may have arrived, and must not arrive twice
@@ -54,6 +56,12 @@ for (const failure of ["htmx:error", "htmx:response:error"]) {
   document.addEventListener(failure, (event) => {
     if (source(event).id === "stop" && turn) htmx.trigger(turn.form, "htmx:abort");
   });
+}
+
+// What was sent is on record; what was typed since stays.
+function emptyComposer(sent) {
+  if (message().value === sent) message().value = "";
+  message().dispatchEvent(new Event("input", { bubbles: true }));
 }
 
 // The first turn of a new chat gives the page its address.

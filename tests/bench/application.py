@@ -78,7 +78,7 @@ def _wait_for(address: str, process: subprocess.Popen[str]) -> None:
 
 
 def _postmaster(url: str) -> int:
-    """The process whose children all work on the database is."""
+    """The server's first process: each connection's is its child."""
     with psycopg.connect(url, connect_timeout=5) as connection:
         status = Path(f"/proc/{connection.info.backend_pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith("PPid:")))

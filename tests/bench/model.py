@@ -116,7 +116,7 @@ def events(wish: Wish, number: int, *, has_usage: bool) -> Iterator[bytes]:
     yield _chunk(b"data: [DONE]\n\n")
 
 
-_PIECES_AS_JSON = tuple(json.dumps({"content": piece}) for piece in PIECES)
+_PIECES_AS_JSON = tuple(json.dumps({"content": piece}, separators=(",", ":")) for piece in PIECES)
 
 
 def _chunk(data: bytes) -> bytes:

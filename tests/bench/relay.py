@@ -1,6 +1,6 @@
 """The plain relay: what one writes first to pass a model's answer on to a browser. What we are compared with.
 
-    python -m tests.bench.relay http://127.0.0.1:PORT/v1        prints its address and serves until it is ended
+python -m tests.bench.relay http://127.0.0.1:PORT/v1        prints its address and serves until it is ended
 """
 
 import socket

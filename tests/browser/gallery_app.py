@@ -27,7 +27,7 @@ from memory_core.operations import Action, Change, Operation, inverse_operations
 from tests.browser import gallery_views as made
 from webapp import frames, presenting, words
 from webapp.headers import ResponseHeaders
-from webapp.markdown import MarkdownStream
+from webapp.markdown import MarkdownStream, render_markdown
 from webapp.render import STATIC, render, render_partial
 from webapp.views import (
     AnswerState,
@@ -37,6 +37,7 @@ from webapp.views import (
     ForgetView,
     NewChatView,
     NoticeView,
+    OriginView,
     PanelView,
     Place,
     ReceiptView,
@@ -92,7 +93,7 @@ class Gallery:
     def _sheet(self, target: Target, query: dict[str, str], more: dict[str, object]) -> SheetView:
         forms = {"edit": EntryForm.EDIT, "remove": EntryForm.REMOVE, "origin": EntryForm.ORIGIN}
         opened = next(((query[name], form) for name, form in forms.items() if query.get(name)), None)
-        origin = made.OriginView("The agent saved it from", made.NOW, "demo", "Reversible migrations for orders")
+        origin = OriginView("The agent saved it from", made.NOW, "demo", "Reversible migrations for orders")
         draft, problem = more.get("draft"), str(more.get("problem", ""))
         return presenting.sheet(
             target, self.memory, _digest, opened=opened, draft=None if draft is None else str(draft), problem=problem,
@@ -170,7 +171,7 @@ def _elsewhere(state: AnswerState) -> TurnView:
     said = made.question("Is anybody there?")
     if state is AnswerState.DONE:
         return TurnView("trn_else", "elsewhere", made.answer("Yes: now it is whole.", can_regenerate=True), said)
-    writing = AnswerView(state, "Answer, being written", prose=made.render_markdown("Somebody is"))
+    writing = AnswerView(state, "Answer, being written", prose=render_markdown("Somebody is"))
     return TurnView("trn_else", "elsewhere", writing, said)
 
 

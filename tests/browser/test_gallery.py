@@ -16,6 +16,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
 
 from tests.browser.gallery_app import PANELS, TURNS, Gallery, create_app
+from tests.browser.gallery_views import ANSWER, NOW
 
 pytestmark = pytest.mark.browser
 
@@ -106,7 +107,7 @@ class Tab:
 def open_tab(context: BrowserContext, site: Site, path: str) -> Tab:
     tab = Tab(context.new_page())
     tab.page.set_default_timeout(5000)
-    tab.page.on("console", lambda said: said.type in ("error", "warning") and tab.complaints.append(said.text))
+    tab.page.on("console", lambda said: tab.complaints.extend([said.text] if said.type in ("error", "warning") else []))
     tab.page.on("pageerror", lambda error: tab.complaints.append(str(error)))
     tab.page.goto(site.address + path)
     return tab
@@ -127,6 +128,12 @@ def tab(context: BrowserContext, site: Site) -> Iterator[Tab]:
     assert opened.complaints == []
 
 
+def axe(page: Page) -> list[str]:
+    """What axe finds wrong. It measures with inline styles, which the page's policy reports on the console."""
+    found = Axe().run(page)  # type: ignore[no-untyped-call]
+    return [f"{fault['id']}: {[node['html'] for node in fault['nodes']]}" for fault in found.response["violations"]]
+
+
 def send(page: Page, words: str) -> None:
     page.get_by_role("textbox", name="Message").fill(words)
     page.get_by_role("button", name="Send").click()
@@ -141,8 +148,7 @@ def test_a_page_has_no_fault_that_axe_knows(path: str, context: BrowserContext, 
     tab = open_tab(context, site, path)
     tab.forgive("404")
     assert tab.complaints == []
-    found = Axe().run(tab.page)  # it measures with inline styles, which the page's policy reports
-    assert found.response["violations"] == [], found.generate_report()
+    assert axe(tab.page) == []
 
 
 def test_every_page_fits_a_small_dark_screen(browser: Browser, site: Site) -> None:
@@ -161,8 +167,7 @@ def test_dark_mode_has_enough_contrast(browser: Browser, site: Site) -> None:
     """The palette is the only thing that changes, so two pages stand for all."""
     context = browser.new_context(viewport=WIDE, color_scheme="dark")  # type: ignore[arg-type]
     for path in ("/chats/receipts", "/gallery/memory/forms"):
-        found = Axe().run(open_tab(context, site, path).page)
-        assert found.response["violations"] == [], found.generate_report()
+        assert axe(open_tab(context, site, path).page) == []
     context.close()
 
 
@@ -292,8 +297,7 @@ def test_an_expired_session_keeps_the_message(tab: Tab) -> None:
     send(page, "expired, this one")
     expect(page.get_by_role("dialog", name="You have been signed out")).to_be_visible()
     expect(page.get_by_role("link", name="Sign in")).to_have_attribute("href", "/sign-in?next=%2Fchats%2Fempty")
-    found = Axe().run(page)
-    assert found.response["violations"] == [], found.generate_report()
+    assert axe(page) == []
     page.reload()
     expect(page.get_by_role("textbox", name="Message")).to_have_value("expired, this one")
     tab.forgive("Failed to load resource", "inline style", "preload assets")
@@ -330,10 +334,13 @@ def test_an_answer_written_elsewhere_is_followed_to_its_end(context: BrowserCont
     """A second tab asks once a second until it is whole, and then no more."""
     tab = open_tab(context, site, "/chats/elsewhere")
     expect(tab.page.get_by_role("article", name="Answer, being written")).to_be_visible()
-    expect(tab.page.get_by_role("button", name="Stop")).to_be_visible()
+    expect(tab.page.get_by_role("button", name="Stop")).to_be_hidden()
+    send(tab.page, "May I?")
+    expect(tab.page.get_by_role("alert")).to_contain_text("An answer is being written in this chat already")
     expect(tab.page.get_by_text("Yes: now it is whole.")).to_be_visible()
-    expect(tab.page.get_by_role("button", name="Send")).to_be_visible()
     expect(tab.page.locator("[hx-get*=trn_else]")).to_have_count(0)
+    tab.page.get_by_role("button", name="Send").click()
+    expect(tab.page.locator(".answer")).to_have_count(2)
     assert tab.complaints == []
 
 
@@ -385,6 +392,34 @@ def test_enter_sends_and_shift_enter_does_not(tab: Tab) -> None:
     message.press("Enter")
     expect(page.locator(".question")).to_contain_text("one\ntwo")
     expect(page.locator(".answer").last).to_contain_text("Undoing it loses")
+
+
+def test_times_are_the_readers_own(browser: Browser, site: Site) -> None:
+    """Half a day east of UTC the afternoon's question was asked in the night, on the next day."""
+    context = browser.new_context(timezone_id="Pacific/Kiritimati", viewport=WIDE)  # type: ignore[arg-type]
+    context.clock.set_fixed_time(NOW)
+    page = open_tab(context, site, "/chats/demo").page
+    expect(page.locator(".question time").first).to_have_text("04:02")
+    expect(page.locator(".day")).to_have_text("Today, 1 December")
+    expect(page.locator(".receipt").first).to_contain_text("can be undone until tomorrow, 04:12")
+    expect(page.locator(".chats h3")).to_have_text(["Today", "Yesterday", "Last seven days", "October", "October 2025"])
+    page.goto(f"{site.address}/chats")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Good evening, Ada.")
+    context.close()
+
+
+def test_an_answer_is_copied_as_it_was_written(context: BrowserContext, site: Site) -> None:
+    """The whole as Markdown, a code block as its text."""
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab = open_tab(context, site, "/chats/demo")
+    page, read = tab.page, "() => navigator.clipboard.readText()"
+    page.locator(".answer").first.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.locator("#announce")).to_have_text("Copied")
+    assert page.evaluate(read) == ANSWER
+    page.get_by_role("button", name="Copy code").click()
+    expect(page.get_by_role("button", name="Copy code")).to_have_text("Copied")
+    assert page.evaluate(read).startswith("def upgrade() -> None:\n    op.add_column(")
+    assert tab.complaints == []
 
 
 # Memory, by hand.

@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memory_core.document import Snapshot, Target
-from memory_core.operations import apply_operations
+from memory_core.operations import Change, apply_operations, trace_operations
 from tests.memory_core.building import USER, add, refusal, remove, replace
 from tests.memory_core.strategies import LAWS, WORDS, respelled, snapshots
 
@@ -58,6 +58,10 @@ def test_of_two_equal_stored_entries_the_first_is_meant() -> None:
     snapshot = Snapshot(user=("a", "b", "a"))
     assert apply_operations(snapshot, [remove("a")]).user == ("b", "a")
     assert apply_operations(snapshot, [replace("a", "c")]).user == ("c", "b", "a")
+    edited, changes = trace_operations(snapshot, [replace("a", "c"), replace("a", "d")])
+    assert edited.user == ("c", "b", "d")
+    assert changes == (Change(USER, "a", "c"), Change(USER, "a", "d"))
+    assert trace_operations(snapshot, [remove("a")])[1] == (Change(USER, "a", None),)
 
 
 @pytest.mark.invariant("I04")

@@ -116,6 +116,15 @@ def test_only_a_finding_that_was_not_there_before_refuses_the_whole() -> None:
 
 
 @pytest.mark.invariant("I06")
+def test_what_the_other_document_holds_excuses_nothing() -> None:
+    """Each document is compared with itself: a half or the whole of a payload in the other one makes no difference."""
+    for other in (("<persistent_",), ("<persistent_", "memory_data>")):
+        snapshot = Snapshot(user=("<persistent_",), memory=other)
+        refused = refusal(apply_operations, snapshot, [add("memory_data>")])
+        assert (refused.code, refused.target) == ("entry_reserved", USER)
+
+
+@pytest.mark.invariant("I06")
 def test_an_old_finding_that_leaves_does_not_make_room_for_another() -> None:
     """Findings are compared by what matched, not by how many there are."""
     held = Snapshot(user=("[41% - 5/1375 characters]",))

@@ -42,7 +42,10 @@ def test_a_subject_that_cannot_be_one_is_refused(subject: str) -> None:
     """Empty, longer than 255, with U+0000 or with a lone surrogate; the message does not repeat it."""
     with pytest.raises(ValueError, match="a subject h") as refused:
         Owner("org", "agt", subject)
-    assert not subject or subject not in str(refused.value)
+    assert str(refused.value) in {
+        f"a subject has 1 to 255 characters, not {len(subject)}",
+        "a subject holds no U+0000 and no lone surrogate",
+    }
 
 
 @pytest.mark.parametrize("subject", ["x", "x" * 255, "𝒳" * 255, "\x01", "\ud7ff\ue000"])

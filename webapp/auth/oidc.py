@@ -18,6 +18,7 @@ from authlib.integrations.httpx_client import AsyncOAuth2Client
 from webapp.auth.id_token import Expected, Identity, KeyUnknown, identity_from, read_id_token
 from webapp.auth.provider import Provider, ProviderMetadata
 from webapp.errors import IdentityInvalid, ProviderRefused, ProviderUnreachable
+from webapp.setting_values import origin_of
 
 HTTP_TIMEOUT_SECONDS = 10.0
 # A longer hint could make an address that servers refuse; without it the provider asks the person.
@@ -77,8 +78,9 @@ class OidcClient:
 
     @property
     def form_action_origins(self) -> tuple[str, ...]:
-        """The origins that the answer to our sign-out form may lead to, for the Content-Security-Policy."""
-        return self._provider.origins
+        """The origins besides our own that the answer to our sign-out form may lead to, for the CSP."""
+        ours = origin_of(self._client.redirect_uri)
+        return tuple(origin for origin in self._provider.origins if origin != ours)
 
     async def warm(self) -> bool:
         """Fetch the discovery document ahead of the first sign-in; whether the provider answered."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from agent.models.chat_completions import ChatCompletions
 from agent.models.protocol import TextPiece
 from tests.agent.models.asking import QUESTION, WAIT_SECONDS, ask
 from tests.fakes.model_server import (
+    Gate,
     ModelServer,
     Script,
     begin,
@@ -27,6 +29,8 @@ from tests.fakes.model_server import (
 
 PROMPTLY = 2.0
 
+Reading = Callable[[], Coroutine[Any, Any, object]]
+
 PHASES: dict[str, Script] = {
     "before the status": (stall(),),
     "after the headers": (begin(), stall()),
@@ -39,9 +43,7 @@ PHASES: dict[str, Script] = {
 }
 
 
-async def by_native_cancel(
-    reading: Callable[[], Awaitable[object]], is_under_way: Callable[[], Awaitable[object]]
-) -> None:
+async def by_native_cancel(reading: Reading, is_under_way: Callable[[], Awaitable[object]]) -> None:
     """`Task.cancel()`, as at shutdown."""
     task = asyncio.ensure_future(reading())
     await is_under_way()
@@ -50,9 +52,7 @@ async def by_native_cancel(
         await task
 
 
-async def by_anyio_cancel(
-    reading: Callable[[], Awaitable[object]], is_under_way: Callable[[], Awaitable[object]]
-) -> None:
+async def by_anyio_cancel(reading: Reading, is_under_way: Callable[[], Awaitable[object]]) -> None:
     """A cancel scope, as when a response's client has gone: every later await is cancelled again."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(reading)
@@ -118,10 +118,13 @@ async def test_an_error_of_the_reader_closes_the_upstream(server: ModelServer, m
     """An exception that is none of ours passes through unchanged, and the connection is closed."""
     server.play(text("Hel"), stall())
 
-    with pytest.raises(ZeroDivisionError):
+    async def fail() -> None:
         async with model.open(QUESTION) as answer:
             await anext(answer)
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
 
     await server.reached(aborted=1, within_seconds=PROMPTLY)
 
@@ -141,9 +144,7 @@ async def test_a_time_limit_around_it_stays_a_time_limit(server: ModelServer, mo
     server.play(text("Hel"), stall())
 
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.1), model.open(QUESTION) as answer:
-            async for _ in answer:
-                pass
+        await asyncio.wait_for(ask(model), timeout=0.1)
 
     await server.reached(aborted=1, within_seconds=PROMPTLY)
 
@@ -151,14 +152,15 @@ async def test_a_time_limit_around_it_stays_a_time_limit(server: ModelServer, mo
 async def test_closing_the_adapter_breaks_open_answers_off(server: ModelServer, model: ChatCompletions) -> None:
     """At shutdown an answer under way ends with an error of ours, and nothing can be asked afterwards."""
     server.play(text("Hel"), stall())
-    reading = asyncio.create_task(ask(model))
-    await server.reached(open=1)
+    has_text = Gate()
+    reading = asyncio.create_task(ask(model, opens=has_text))
+    await has_text.wait()
 
     await model.close()
     broken, refused = await reading, await ask(model)
 
     assert broken.error is not None
-    assert broken.error.code in {ModelFault.CUT, ModelFault.CONNECTION_FAILED}
+    assert broken.error.code is ModelFault.CUT
     assert refused.error is not None
     assert refused.error.code is ModelFault.CONNECTION_FAILED
     await server.reached(aborted=1, within_seconds=PROMPTLY)

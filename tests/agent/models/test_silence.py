@@ -19,6 +19,10 @@ def never() -> asyncio.Future[None]:
     return asyncio.get_running_loop().create_future()
 
 
+async def at_once(value: str) -> str:
+    return value
+
+
 async def test_a_wait_ends_at_its_deadline() -> None:
     """The awaited thing is cancelled, and the error keeps no context."""
     watch = SilenceWatch(now())
@@ -37,7 +41,7 @@ async def test_a_wait_ends_at_its_deadline() -> None:
 async def test_a_deadline_may_move_forward_and_back() -> None:
     """A timer set for later is set anew when the deadline comes nearer, and rings again when it has moved on."""
     watch = SilenceWatch(now() + LONG)
-    await watch.wait(asyncio.sleep(0))
+    await watch.wait(at_once("first"))
     watch.move(now() + 0.01)
     watch.move(now() + 0.05)
 
@@ -48,11 +52,13 @@ async def test_a_deadline_may_move_forward_and_back() -> None:
 async def test_a_deadline_that_passes_between_waits_interrupts_nothing() -> None:
     """Nobody waits, nothing is cancelled; the next wait has the deadline it is given."""
     watch = SilenceWatch(now())
-    await watch.wait(asyncio.sleep(0))
-    await asyncio.sleep(0)
+    await watch.wait(at_once("first"))
+    after_the_timer: asyncio.Future[None] = never()
+    asyncio.get_running_loop().call_later(0.01, after_the_timer.set_result, None)
+    await after_the_timer
     watch.move(now() + LONG)
 
-    assert await watch.wait(asyncio.sleep(0, "value")) == "value"
+    assert await watch.wait(asyncio.sleep(0, "second")) == "second"
     watch.stop()
 
 
@@ -69,6 +75,17 @@ async def test_a_cancellation_is_never_turned_into_a_timeout() -> None:
     await asyncio.wait({task})
 
     assert task.cancelled()
+
+
+async def test_an_interruption_is_a_timeout_now() -> None:
+    """Whoever waits is woken at once; without anybody waiting nothing happens."""
+    watch = SilenceWatch(now() + LONG)
+    watch.interrupt()
+    asyncio.get_running_loop().call_soon(watch.interrupt)
+
+    with pytest.raises(SilenceTimeout):
+        await watch.wait(never())
+    watch.stop()
 
 
 async def test_an_error_of_what_is_awaited_passes_through() -> None:

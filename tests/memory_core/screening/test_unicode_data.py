@@ -91,7 +91,7 @@ def test_the_same_folder_gives_the_same_bytes(folder: Path) -> None:
 def test_a_database_without_a_version_is_refused(folder: Path) -> None:
     """The table must be able to name what it was made from."""
     (folder / "PropList.txt").write_text("0020;White_Space\n# PropList-1.2.3.txt\n", encoding="utf-8")
-    with pytest.raises(ValueError, match=r"PropList\.txt does not name"):
+    with pytest.raises(ValueError, match=r"^PropList\.txt does not name its Unicode version in its first line$"):
         module_from(folder)
 
 
@@ -152,6 +152,18 @@ def test_a_long_value_is_cut_into_lines_that_keep_it_whole(chars: int) -> None:
     assert entry == {"KEY": value}
 
 
+@pytest.mark.parametrize(("start", "end"), [("NAME =", ""), ('    "KEY":', ",")])
+def test_a_value_is_broken_exactly_where_it_no_longer_fits(start: str, end: str) -> None:
+    """One line of up to 120 columns; then one piece between brackets of up to 120; then several."""
+    indent = len(start) - len(start.lstrip())
+    room = 120 - len(start) - len(end) - 3  # a space and two quotes
+    between = 120 - indent - 4 - 2
+    for chars, lines in ((room, 1), (room + 1, 3), (between, 3), (between + 1, 4)):
+        text = "A" * (chars // 2) + " " + "B" * (chars - chars // 2 - 1)
+        assert len(text) == chars
+        assert len(generate._assignment(start, text, end).splitlines()) == lines
+
+
 def test_the_command_writes_the_table(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -159,7 +171,7 @@ def test_the_command_writes_the_table(
     output = folder / "written.py"
     monkeypatch.setattr(generate, "OUTPUT", output)
     assert generate.main([]) == generate.main(["a", "b"]) == 2
-    assert "FOLDER" in capsys.readouterr().err
+    assert capsys.readouterr().err == "usage: python -m memory_core.screening.generate FOLDER\n" * 2
     assert not output.exists()
     assert generate.main([str(folder)]) == 0
     assert capsys.readouterr().out == "wrote written.py\n"

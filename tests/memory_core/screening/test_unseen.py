@@ -1,5 +1,6 @@
 """What would not be seen: refused, except where a reader's text needs it."""
 
+import re
 import unicodedata
 
 import idna
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from memory_core.screening import screen, unicode_data
 from memory_core.screening.generate import members
-from memory_core.screening.structure import PERMITTED
+from memory_core.screening.structure import PERMITTED, character_class
 from tests.memory_core.screening.ordinary_notes import VS15, VS16, ZWJ, ZWNJ
 from tests.memory_core.strategies import LAWS
 
@@ -175,6 +176,13 @@ def test_no_unseen_character_gets_past_by_its_neighbours(pieces: list[str]) -> N
         takes = {ZWJ: "❤👨🏽\ufe0f्🏴", ZWNJ: "्ب", VS15: "❤👨"[:1], VS16: "❤", "\u2800": "⠓⠑", "\U000e0100": "葛"}
         for index, char in enumerate(text):
             assert char not in takes or (index and text[index - 1] in takes[char])
+
+
+def test_ranges_become_a_character_class() -> None:
+    """Single code points and ranges, of any plane, from several texts; and nothing that has a meaning in a class."""
+    matched = re.compile(character_class("002D 005D..005E", "1F600..1F601 0061"))
+    assert [char for char in "-]^\\a😀😁[_b😂." if matched.match(char)] == list("-]^a😀😁")
+    assert character_class("0061..0062") == r"[\U00000061-\U00000062]"
 
 
 def test_every_permitted_place_has_a_name_and_is_used() -> None:
