@@ -44,8 +44,6 @@ class Interruption:
         if task is None:
             return
         if self.outcome is None:
-            if kind is None and task.cancelling():
-                raise asyncio.CancelledError  # it came while a worker was awaited to its end
             return
         cancels_left = task.uncancel()
         if kind is TransactionCancelled or (kind is asyncio.CancelledError and cancels_left == 0):

@@ -12,6 +12,7 @@ have one winner, and both sides are told the same truth.
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from agent import telemetry
 from agent.begin import BegunTurn
@@ -32,24 +33,24 @@ async def run_turn(
     """Answer one message. Yields ``TurnStarted``, text, tools and stagings as they come, and last ``TurnEnded``.
 
     ``interruption`` is how a Stop, a lost client or a closing process reaches the turn. Closing the generator, or
-    cancelling its task, interrupts the turn too: it is recorded before the cancellation goes on its way.
+    cancelling its task, interrupts the turn too: it is recorded before the cancellation goes on its way. A cancellation
+    that comes while the end is being recorded comes too late.
     """
     reply = Reply.to(turn)
     try:
         yield TurnStarted(turn.id, turn.conversation_id)
         async with interruption:
             agent = await agents.authenticated(turn.owner.agent_id, turn.agent_version)
-            async for event in converse(agent.for_turn(turn, reply), limits):
-                yield event
+            async with aclosing(converse(agent.for_turn(turn, reply), limits)) as said:
+                async for event in said:
+                    yield event
             ending = await desk.commit(turn, reply)
-    except TurnInterrupted as wish:
-        ending = await desk.discard(turn, reply, wish.outcome)
-    except (TurnClaimed, TransactionCancelled):
+    except (TurnInterrupted, TurnClaimed, TransactionCancelled):
         ending = await desk.discard(turn, reply, interruption.outcome or Outcome.INTERRUPTED)
     except (ModelError, EndedBadly, TimeoutError, StorageFailed, OwnerGone) as failure:
         ending = await desk.discard(turn, reply, Outcome.FAILED, failure)
     except (asyncio.CancelledError, GeneratorExit):
-        await desk.discard(turn, reply, Outcome.INTERRUPTED)
+        await desk.discard(turn, reply, interruption.outcome or Outcome.INTERRUPTED)
         raise
     except Exception as fault:  # noqa: BLE001 - the turn's boundary: it ends in good order, whatever it was
         telemetry.fault("turn_fault", fault, turn_id=turn.id)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import anyio
 from sqlalchemy.engine import Engine
 
 from agent import telemetry
@@ -21,8 +22,9 @@ from agent.reply import Reply
 from agent.tools.memory_update import MemoryTool
 from agent.transcript import ending_of
 from memory_core.database.transaction import Cancellation, transaction
+from memory_core.database.worker import Outcome as Done
 from memory_core.database.worker import Workers
-from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed
+from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed, TransactionCancelled
 
 
 @dataclass
@@ -71,7 +73,7 @@ class TurnDesk:
         def record() -> Ending:
             return discard_turn(self.engine, turn, ending, partial, keep_text=reason is not Reason.STORAGE)
 
-        done = await self.workers.run_to_end(record)
+        done = await self._see_through(record)
         if done.error is not None:
             self.unrecorded[turn.id] = record
         truth = ending if done.error is not None else done.unwrap()
@@ -87,6 +89,14 @@ class TurnDesk:
             except StorageFailed:
                 return
             self.unrecorded.pop(turn_id, None)
+
+    async def _see_through(self, work: Callable[[], Ending]) -> Done[Ending]:
+        """Run what must be done, whatever cancels the request. Cancelled before a thread took it up, it begins again."""
+        with anyio.CancelScope(shield=True):
+            while True:
+                done = await self.workers.run_to_end(work)
+                if not (done.cancelled and isinstance(done.error, TransactionCancelled)):
+                    return done
 
     def _commit(self, turn: BegunTurn, answer: Answer, cancel: Cancellation) -> Ending:
         try:

@@ -230,9 +230,9 @@ def _judge_capacity(before: Snapshot, after: Snapshot) -> None:
 def _judge_documents(before: Snapshot, after: Snapshot) -> None:
     """Law 5, the second half: a payload split over entries shows only in the whole."""
     for target in Target:
-        if before.of(target) != after.of(target):
-            found = Counter(screen_document(render(after.of(target))))
-            for finding in found - Counter(screen_document(render(before.of(target)))):
+        found = screen_document(render(after.of(target))) if before.of(target) != after.of(target) else ()
+        if found:
+            for finding in Counter(found) - Counter(screen_document(render(before.of(target)))):
                 raise OperationRefused(finding.code, target=target)
 
 

@@ -1,4 +1,4 @@
-"""Fixtures of a real database. `database_url` and `engine` are a fresh, migrated database for each test that asks.
+"""Fixtures of a real database: `database_url` and `engine` are migrated and without rows, for each test that asks.
 
 The server of a test process starts with the first such test. The kernel ends it with the process, so neither Ctrl-C
 nor a killed worker leaves one behind.
@@ -25,14 +25,14 @@ def database_server() -> Iterator[DatabaseServer]:
 @pytest.fixture
 def database_url(database_server: DatabaseServer) -> Iterator[str]:
     """The address of a migrated database without rows, for this test alone."""
-    with database_server.new_database() as url:
+    with database_server.borrowed_database() as url:
         yield url
 
 
 @pytest.fixture
 def empty_database_url(database_server: DatabaseServer) -> Iterator[str]:
     """The address of a database that was never migrated."""
-    with database_server.new_database("template0") as url:
+    with database_server.new_database() as url:
         yield url
 
 

@@ -93,7 +93,7 @@ def test_workers_of_xdist_report_their_tags(pytester: pytest.Pytester, monkeypat
     pytester.makeini("[pytest]\ntestpaths = suite")
     (pytester.mkdir("suite") / "test_made_up.py").write_text(SUITE.format(tag="I01"))
     result = pytester.runpytest_subprocess(
-        "-p", "xdist", "-p", "tests.manifest_plugin", "-n", "2", "--check-invariants", timeout=60
+        "-p", "xdist", "-p", "tests.manifest_plugin", "-n", "2", "--check-invariants", timeout=120
     )
     assert result.ret == 1
     result.stdout.fnmatch_lines(["*= invariants =*", "a test is tagged 'X01', which is no invariant"])

@@ -18,12 +18,12 @@ COLOURED_CHARS = 20_000
 #: Some lexers take time that grows with the square of hostile code. After this much work the rest stays plain.
 COLOURING_SECONDS = 0.1
 
-#: The languages that get colours: what people write after the fence -> pygments' name for it, our name for it.
-#: Others are named as written and stay plain, so that no unusual lexer ever meets hostile input.
+#: What people write after the fence, pygments' name for it (empty: no colours), our name for it. Languages that are
+#: not here are named as written and stay plain, so that no unusual lexer ever meets hostile input.
 _FAMILIES: tuple[tuple[str, str, str], ...] = (
     ("bash sh shell zsh", "bash", "Shell"),
     ("c h", "c", "C"),
-    ("console shell-session", "console", "Console"),
+    ("console shell-session", "", "Console"),
     ("cpp c++ cc hpp", "cpp", "C++"),
     ("csharp cs c#", "csharp", "C#"),
     ("css", "css", "CSS"),
@@ -56,10 +56,10 @@ _FAMILIES: tuple[tuple[str, str, str], ...] = (
     ("toml", "toml", "TOML"),
     ("typescript ts tsx", "typescript", "TypeScript"),
     ("xml svg xhtml", "xml", "XML"),
+    ("text txt plain plaintext output", "", "Text"),
     ("yaml yml", "yaml", "YAML"),
 )
 LANGUAGES = {word: (lexer, label) for words, lexer, label in _FAMILIES for word in words.split()}
-_PLAIN = {"text", "txt", "plain", "plaintext", "output"}
 
 _CLASSES = (
     (Keyword, "k"),
@@ -87,18 +87,17 @@ def code_figure(code: str, info: str = "") -> str:
 def _label(word: str) -> str:
     if word in LANGUAGES:
         return LANGUAGES[word][1]
-    if word in _PLAIN:
-        return "Text"
     return word if _WORD.fullmatch(word) else "Code"
 
 
 def _coloured(code: str, word: str) -> str:
-    if word not in LANGUAGES or len(code) > COLOURED_CHARS:
+    lexer = LANGUAGES.get(word, ("", ""))[0]
+    if not lexer or len(code) > COLOURED_CHARS:
         return escape(code, quote=False)
     parts: list[str] = []
     run, run_class, done = "", "", 0
     deadline = time.thread_time() + COLOURING_SECONDS
-    for kind, text in _lexer(LANGUAGES[word][0]).get_tokens(code):
+    for kind, text in _lexer(lexer).get_tokens(code):
         css_class = _class_of(kind)
         if css_class != run_class:
             parts.append(_span(run, run_class))

@@ -37,7 +37,8 @@ class EventStream:
         self._return_is_held = False
         self._at_start = True
         self._is_error = False
-        self._unfinished = b""
+        self._unfinished: list[bytes] = []
+        self._unfinished_bytes = 0
 
     def feed(self, data: bytes) -> list[Any]:
         """The values that these bytes completed. Never raises: see `fault`."""
@@ -92,30 +93,39 @@ class EventStream:
                 self.heard = True
                 self._read_data(line[5:], values)
             elif not line:
-                self._end_event()
+                self._end_event(values)
             elif line.startswith(b"event:"):
                 self._is_error = line[6:].strip() == b"error"
         return values
 
     def _read_data(self, payload: bytes, values: list[Any]) -> None:
+        """One line's data: a value, `[DONE]`, or the beginning of an event that the blank line after it completes."""
         if self._unfinished:
-            payload = self._unfinished + b"\n" + payload
+            self._leave_unfinished(payload)
+            return
         value = read_json(payload)
         if value is not UNREADABLE:
-            self._unfinished = b""
             values.append({"error": value} if self._is_error else value)
         elif payload.strip() == b"[DONE]":
             self.done = True
         elif payload.strip():
-            self._unfinished = payload
-            if len(payload) > MAX_EVENT_BYTES:
-                self.fault = ModelStreamBroken(ModelFault.TOO_LARGE)
+            self._leave_unfinished(payload)
 
-    def _end_event(self) -> None:
-        is_unfinished, is_error = bool(self._unfinished), self._is_error
-        self._unfinished, self._is_error = b"", False
-        if is_unfinished:
-            self.fault = ModelStreamBroken(ModelFault.ERROR_IN_STREAM if is_error else ModelFault.MALFORMED)
+    def _leave_unfinished(self, payload: bytes) -> None:
+        self._unfinished.append(payload)
+        self._unfinished_bytes += len(payload)
+        if self._unfinished_bytes > MAX_EVENT_BYTES:
+            self.fault = ModelStreamBroken(ModelFault.TOO_LARGE)
+
+    def _end_event(self, values: list[Any]) -> None:
+        if self._unfinished:
+            value = read_json(b"\n".join(self._unfinished))
+            if value is not UNREADABLE:
+                values.append({"error": value} if self._is_error else value)
+            else:
+                self.fault = ModelStreamBroken(ModelFault.ERROR_IN_STREAM if self._is_error else ModelFault.MALFORMED)
+            self._unfinished, self._unfinished_bytes = [], 0
+        self._is_error = False
 
 
 def read_json(data: bytes | str) -> Any:

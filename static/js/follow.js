@@ -6,15 +6,23 @@ const NEAR_PX = 48;
 
 if (scroll && log && latest) {
   let following = true;
+  let last = 0;
   const distance = () => scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight;
-  const toEnd = () => { if (log.childElementCount) scroll.scrollTop = scroll.scrollHeight; };
+  const toEnd = () => {
+    if (log.childElementCount) scroll.scrollTop = scroll.scrollHeight;
+    last = scroll.scrollTop;
+  };
   const settle = () => {
     if (following) toEnd();
     latest.hidden = following || distance() < NEAR_PX;
   };
 
+  // Only going up is leaving: by the time our own scrolling is reported, more may have been written below.
   scroll.addEventListener("scroll", () => {
-    following = distance() < NEAR_PX;
+    const isNear = distance() < NEAR_PX;
+    if (isNear) following = true;
+    else if (scroll.scrollTop < last - 1) following = false;
+    last = scroll.scrollTop;
     latest.hidden = following;
   }, { passive: true });
 

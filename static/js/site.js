@@ -13,3 +13,6 @@ import "./focus.js";
 import "./panel.js";
 import "./dialogs.js";
 import "./notices.js";
+
+// Says to whoever drives the page that keys and buttons have their script now.
+document.documentElement.dataset.ready = "";

@@ -39,11 +39,13 @@ class Application:
 @contextmanager
 def running_database(core: int, *, durable: bool = True) -> Iterator[Database]:
     """A database of our own on one core. It ends with us, however we end."""
-    with tempfile.TemporaryDirectory(prefix="remembrancer-bench-") as folder:
-        with EmbeddedServer(Path(folder) / "database", durable=durable) as url:
-            database = Database(url, _postmaster(url), Path(folder) / "application")
-            pin(database.pid, core)
-            yield database
+    with (
+        tempfile.TemporaryDirectory(prefix="remembrancer-bench-") as folder,
+        EmbeddedServer(Path(folder) / "database", durable=durable) as url,
+    ):
+        database = Database(url, _postmaster(url), Path(folder) / "application")
+        pin(database.pid, core)
+        yield database
 
 
 @contextmanager

@@ -132,7 +132,7 @@ class Line(asyncio.Protocol):
 async def connect(address: str) -> Line:
     """A connection to an http address of this machine."""
     parts = urlsplit(address)
-    if parts.hostname != "127.0.0.1":
+    if parts.hostname != "127.0.0.1" or parts.port is None:
         raise ValueError("the bench sends to this machine only")
     _, line = await asyncio.get_running_loop().create_connection(Line, parts.hostname, parts.port)
     return line

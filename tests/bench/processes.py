@@ -66,7 +66,7 @@ def first_line(process: subprocess.Popen[str]) -> str:
     """What it says first: its address."""
     assert process.stdout is not None
     line = process.stdout.readline().strip()
-    assert line.startswith("http://"), f"{process.args} did not start"
+    assert line.startswith("http://"), f"{process.args!r} did not start"
     return line
 
 

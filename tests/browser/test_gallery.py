@@ -130,7 +130,7 @@ def tab(context: BrowserContext, site: Site) -> Iterator[Tab]:
 
 def axe(page: Page) -> list[str]:
     """What axe finds wrong. It measures with inline styles, which the page's policy reports on the console."""
-    found = Axe().run(page)  # type: ignore[no-untyped-call]
+    found = Axe().run(page)
     return [f"{fault['id']}: {[node['html'] for node in fault['nodes']]}" for fault in found.response["violations"]]
 
 
@@ -211,10 +211,10 @@ def test_memory_waits_for_the_answer_and_is_saved_with_it(tab: Tab, site: Site) 
 def test_stop_ends_the_answer_and_keeps_what_was_written(tab: Tab, site: Site) -> None:
     """By the button and by Esc: the key of the message goes to the server, and nothing is saved."""
     page = tab.page
-    for stop in (lambda: page.get_by_role("button", name="Stop").click(), lambda: page.keyboard.press("Escape")):
+    for is_by_key in (False, True):
         send(page, "hold: remember a thing")
-        expect(page.locator(".answer").last).to_contain_text("Write to both columns")
-        stop()
+        expect(page.locator(".answer").last).to_contain_text("Add the new column")
+        page.keyboard.press("Escape") if is_by_key else page.get_by_role("button", name="Stop").click()
         expect(page.locator(".answer").last).to_contain_text("You stopped this answer.")
         expect(page.get_by_role("status", name="Memory").last).to_contain_text("Not saved")
         expect(page.get_by_role("button", name="Send")).to_be_visible()
@@ -245,7 +245,7 @@ def test_a_lost_connection_is_told_as_what_it_was(tab: Tab) -> None:
     page = tab.page
     send(page, "cut it")
     expect(page.locator(".answer").last).to_contain_text("Interrupted.")
-    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    expect(page.locator(".answer").last).to_contain_text("Add the new column")
     expect(page.get_by_role("button", name="Send")).to_be_visible()
     tab.forgive("net::ERR", "network error", "sse:error")
 
@@ -272,7 +272,7 @@ def test_the_stream_is_cut_only_when_stopping_it_failed(tab: Tab) -> None:
     page = tab.page
     page.route("**/chats/cancellations", lambda route: route.abort())
     send(page, "hold it")
-    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    expect(page.locator(".answer").last).to_contain_text("Add the new column")
     page.get_by_role("button", name="Stop").click()
     expect(page.locator(".answer").last).to_contain_text("Interrupted.")
     tab.forgive("net::ERR", "Failed to fetch", "Failed to load resource")
@@ -350,7 +350,7 @@ def test_the_reader_may_scroll_up_while_an_answer_grows(context: BrowserContext,
     page, scroll = tab.page, tab.page.locator("#scroll")
     distance = "e => Math.round(e.scrollHeight - e.scrollTop - e.clientHeight)"
     send(page, "hold it")
-    expect(page.locator(".answer").last).to_contain_text("Write to both columns")
+    expect(page.locator(".answer").last).to_contain_text("Add the new column")
     assert scroll.evaluate(distance) < 2
     scroll.hover()
     page.mouse.wheel(0, -2000)
@@ -361,6 +361,10 @@ def test_the_reader_may_scroll_up_while_an_answer_grows(context: BrowserContext,
     page.get_by_role("button", name="Jump to latest").click()
     expect(page.get_by_role("button", name="Jump to latest")).to_be_hidden()
     expect(page.get_by_role("textbox", name="Message")).to_be_focused()
+    send(page, "Once more.")
+    expect(page.locator(".answer").last.get_by_role("button", name="Copy", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="Jump to latest")).to_be_hidden()
+    assert scroll.evaluate(distance) < 2
     assert tab.complaints == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from memory_core.document import LIMITS, Snapshot, Target, count
 from memory_core.operations import Action, Operation
 
-LAWS = settings(max_examples=120, deadline=None)
+LAWS = settings(max_examples=80, deadline=None)
 
 WORDS = (
     "Uses Go",

@@ -19,7 +19,7 @@ import orjson
 from starlette.applications import Starlette
 
 from tests.webapp.auth.site import Browser
-from tests.webapp.serving import serving
+from tests.webapp.serving import Server, serving
 from webapp.app import create_app
 from webapp.services import Services
 from webapp.settings import Command, load_settings
@@ -66,6 +66,11 @@ class Product:
     url: str
     app: Starlette
     browsers: list[Signed] = field(default_factory=list)
+    servers: list[Server] = field(default_factory=list)
+
+    def drop_connections(self) -> None:
+        """Cut every line to the product."""
+        self.servers[0].drop_connections()
 
     @property
     def services(self) -> Services:
@@ -89,15 +94,16 @@ def running_product(
 ) -> Iterator[Product]:
     """The product on this database. Without a model's address the rehearsal model answers."""
     made: list[Product] = []
+    servers: list[Server] = []
 
     def make(url: str) -> Starlette:
         given = {"REMEMBRANCER_PUBLIC_URL": url, "OPENAI_BASE_URL": model_url, "REMEMBRANCER_REHEARSAL_PACE_MS": "0"}
         settings = load_settings({**given, **(environ or {})}, Command.DEV, data_dir=data_dir)
         app = create_app(settings, database_url=database_url, direct_url=database_url, internal_url=url)
-        made.append(Product(url, app))
+        made.append(Product(url, app, servers=servers))
         return app
 
-    with serving(make):
+    with serving(make, made=servers.append):
         yield made[0]
         for browser in made[0].browsers:
             browser.http.close()

@@ -41,13 +41,14 @@ def behind_proxies(trusted: tuple[Any, ...] = PROXIES) -> Starlette:
         ("10.0.0.1", "10.1.1.1", "10.0.0.1"),
         ("2001:db8::1", "2001:db9::5", "2001:db9::5"),
         ("203.0.113.99", "198.51.100.1", "203.0.113.99"),
+        ("a-name", "198.51.100.1", "a-name"),
     ],
 )
 async def test_only_trusted_proxies_speak_for_a_client(peer: str, forwarded: str, client: str) -> None:
     """The nearest address that is no proxy of ours; what a client wrote into the header itself is not believed."""
     async with asking(behind_proxies(), client=peer) as http:
         answer = await http.get("/", headers={"X-Forwarded-For": forwarded, "X-Forwarded-Proto": "https"})
-    assert answer.json() == [client, "http" if peer == "203.0.113.99" else "https"]
+    assert answer.json() == [client, "https" if peer in ("10.0.0.1", "2001:db8::1") else "http"]
 
 
 async def test_without_trusted_proxies_nobody_is_believed() -> None:

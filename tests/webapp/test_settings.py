@@ -1,6 +1,8 @@
 """Settings: what each command needs, what it says when something is wrong, and what it never repeats."""
 
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,19 @@ def test_dev_keeps_its_secret_key_for_the_next_start_and_for_its_owner_only(tmp_
     assert load_settings({}, Command.DEV, data_dir=folder).secret_key == first
     assert stat.S_IMODE((folder / "secret.key").stat().st_mode) == 0o600
     assert [path.name for path in folder.iterdir()] == ["secret.key"]
+
+
+def test_two_starts_at_once_agree_on_the_secret_key(tmp_path: Path) -> None:
+    """The first to finish wins, and nothing half-written is ever read or left behind."""
+    together = threading.Barrier(8)
+
+    def start(_: int) -> bytes:
+        together.wait(10)
+        return load_settings({}, Command.DEV, data_dir=tmp_path).secret_key
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(start, range(8)))) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.key"]
 
 
 def test_a_data_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:

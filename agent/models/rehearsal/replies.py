@@ -67,7 +67,8 @@ def _operation(wish: Wish, block: MemoryBlock) -> dict[str, str]:
     if isinstance(wish, Remember):
         return {"target": wish.target, "action": "add", "content": wish.words}
     if isinstance(wish, Replace):
-        old, new = next((reading for reading in wish.readings if block.holds(reading[0])), wish.readings[0])
+        held = [reading for reading in wish.readings if block.holds(reading[0])]
+        old, new = max(held, key=lambda reading: len(reading[0]), default=wish.readings[0])
         match = _match(old, block)
         return {"target": block.target_of(match), "action": "replace", "match": match, "content": new}
     assert isinstance(wish, Forget)

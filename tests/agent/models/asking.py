@@ -7,12 +7,17 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from hypothesis import settings
+
 from agent.errors import ModelError
 from agent.models.chat_completions import ChatCompletions
 from agent.models.protocol import ChatModel, ModelRequest, RoundEnd, TextPiece
 from tests.fakes.model_server import Gate, ModelServer
 
 WAIT_SECONDS = 10.0
+UNHURRIED = settings(deadline=None)
+"""For properties: a busy machine is no counter-example."""
+
 QUESTION = ModelRequest("model-x", ({"role": "user", "content": "Hello?"},))
 
 

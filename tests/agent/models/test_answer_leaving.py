@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from agent.errors import ModelFault
+from agent.errors import ModelFault, ModelStreamBroken
 from agent.models.chat_completions import ChatCompletions
 from agent.models.protocol import TextPiece
 from tests.agent.models.asking import QUESTION, WAIT_SECONDS, ask
@@ -164,6 +164,19 @@ async def test_closing_the_adapter_breaks_open_answers_off(server: ModelServer, 
     assert refused.error is not None
     assert refused.error.code is ModelFault.CONNECTION_FAILED
     await server.reached(aborted=1, within_seconds=PROMPTLY)
+
+
+async def test_a_busy_reader_meets_the_closed_adapter_at_its_next_read(
+    server: ModelServer, model: ChatCompletions
+) -> None:
+    """Whoever was not waiting when the adapter closed is told at the next read, instead of waiting for ever."""
+    server.play(text("Hel"), stall())
+
+    async with model.open(QUESTION) as answer:
+        await anext(answer)
+        await model.close()
+        with pytest.raises(ModelStreamBroken):
+            await anext(answer)
 
 
 async def test_a_hundred_cancelled_answers_leave_nothing_open(server: ModelServer, model: ChatCompletions) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agent.models.arguments import tool_arguments
 from agent.models.protocol import ToolCall
+from tests.agent.models.asking import UNHURRIED
 
 
 def read(arguments: str) -> object:
@@ -40,6 +41,7 @@ def test_arguments_become_a_value(written: str, expected: object) -> None:
     assert read(written) == expected
 
 
+@UNHURRIED
 @given(st.text())
 def test_reading_never_fails(written: str) -> None:
     """No text makes it raise."""
@@ -49,6 +51,7 @@ def test_reading_never_fails(written: str) -> None:
 JSON_OBJECTS = st.dictionaries(st.text(), st.text() | st.integers(-(2**53), 2**53) | st.booleans() | st.none())
 
 
+@UNHURRIED
 @given(JSON_OBJECTS)
 def test_an_object_comes_back_however_often_it_was_encoded(value: dict[str, object]) -> None:
     """Once or twice encoded, the object is the same."""
@@ -56,6 +59,7 @@ def test_an_object_comes_back_however_often_it_was_encoded(value: dict[str, obje
     assert read(json.dumps(json.dumps(value))) == value
 
 
+@UNHURRIED
 @given(st.text(st.characters(categories=["Cs"]), min_size=1))
 def test_no_lone_surrogate_leaves(text: str) -> None:
     """Escaped lone surrogates are read as replacement characters: they cannot be stored, sent or shown."""

@@ -2,9 +2,11 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,11 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from memory_core.database.engine import make_engine
 from memory_core.database.tables import agents
 from memory_core.database.transaction import Cancellation, Limits, Unit, transaction
 from memory_core.errors import StorageFailed, TransactionCancelled
 from memory_core.ids import new_id
-from tests.database import OrganizationForTests, rows
+from tests.database import OrganizationForTests, engine_on, rows
 from tests.fakes.database_proxy import DatabaseProxy
 from tests.memory_core.database.waiting import WAIT_SECONDS, until_locked, until_sleeping
 
@@ -38,6 +39,39 @@ def sleep(unit: Unit, seconds: float = 60) -> None:
     unit.connection.execute(sa.select(sa.func.pg_sleep(seconds)))
 
 
+#: Where in the life of a pooled connection a cancel is set; None: by the clock.
+MOMENTS = ("begin", "before_cursor_execute", "after_cursor_execute", "commit", "rollback", "checkin", None)
+
+
+@contextmanager
+def cancelling(engine: Engine, cancel: Cancellation, moment: str | None) -> Iterator[None]:
+    """Set the cancel at this moment of whatever the engine does, inside the block."""
+
+    def strike(*_: object) -> None:
+        cancel.set()
+
+    if moment is None:
+        yield
+        return
+    sa.event.listen(engine, moment, strike)
+    yield
+    sa.event.remove(engine, moment, strike)
+
+
+def spin(turns: int) -> None:
+    """Let some time pass."""
+    for _ in range(turns):
+        pass
+
+
+def ending(running: Future[Any]) -> str:
+    try:
+        running.result(WAIT_SECONDS)
+    except TransactionCancelled:
+        return "cancelled"
+    return "committed"
+
+
 @contextmanager
 def thread() -> Iterator[Callable[..., Future[Any]]]:
     with ThreadPoolExecutor(1) as executor:
@@ -50,12 +84,12 @@ class TestPoints:
 
     def test_a_cancel_before_the_query_takes_no_connection(self, database_url: str) -> None:
         """Set before it begins: the work does not run, and nothing was asked of the database."""
-        engine = make_engine(database_url)
         cancel = Cancellation()
         cancel.set()
-        with pytest.raises(TransactionCancelled):
-            transaction(engine, lambda unit: pytest.fail("ran"), cancel=cancel)
-        assert "Connections in pool: 0" in engine.pool.status()
+        with engine_on(database_url) as engine:
+            with pytest.raises(TransactionCancelled):
+                transaction(engine, lambda unit: pytest.fail("ran"), cancel=cancel)
+            assert "Connections in pool: 0" in engine.pool.status()
 
     def test_a_cancel_before_persistence_persists_nothing(
         self, engine: Engine, organization: OrganizationForTests
@@ -167,8 +201,7 @@ class TestWaiting:
 
     def test_setting_it_does_not_wait_for_the_server(self, database_url: str, tmp_path: Path) -> None:
         """The event loop may call `set`: it returns at once even if the cancel cannot be delivered."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
-            engine = make_engine(proxy.url)
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url) as engine:
             cancel, is_inside = Cancellation(), threading.Event()
 
             def work(unit: Unit) -> None:
@@ -184,7 +217,6 @@ class TestWaiting:
                 assert time.monotonic() - started < 0.5
                 with pytest.raises(TransactionCancelled):
                     running.result(WAIT_SECONDS)
-            engine.dispose()
 
 
 class TestOthers:
@@ -192,30 +224,25 @@ class TestOthers:
 
     def test_it_never_meets_the_next_user_of_the_connection(self, database_url: str) -> None:
         """One pooled connection; cancels race with its return, then somebody else sleeps on it, undisturbed."""
-        engine = make_engine(database_url, pool_size=1)
-        outcomes = set()
-        with thread() as start:
-            for round_number in range(150):
+        outcomes = Counter[str]()
+        with engine_on(database_url, 1) as engine, thread() as start:
+            for round_number in range(120):
                 cancel = Cancellation()
-                running = start(transaction, engine, lambda unit: sleep(unit, 0.002), cancel=cancel, limits=LONG)
-                for _ in range(round_number * 40):
-                    pass  # a little later each time: before, during and after the statement
-                cancel.set()
-                try:
-                    running.result(WAIT_SECONDS)
-                    outcomes.add("committed")
-                except TransactionCancelled:
-                    outcomes.add("cancelled")
-                transaction(engine, lambda unit: sleep(unit, 0.001), limits=LONG)
-        assert outcomes == {"committed", "cancelled"}
-        engine.dispose()
+                work = partial(sleep, seconds=0.002)
+                with cancelling(engine, cancel, MOMENTS[round_number % len(MOMENTS)]):
+                    running = start(transaction, engine, work, cancel=cancel, limits=LONG)
+                    if MOMENTS[round_number % len(MOMENTS)] is None:
+                        spin(round_number * 100)  # a little later every time
+                        cancel.set()
+                    outcomes[ending(running)] += 1
+                transaction(engine, partial(sleep, seconds=0.001), limits=LONG)
+        assert outcomes.keys() == {"committed", "cancelled"}, outcomes
 
     def test_a_connection_whose_cancel_may_still_arrive_is_not_used_again(
         self, database_url: str, engine: Engine, tmp_path: Path
     ) -> None:
         """The cancel was swallowed on its way; when it gets through at last, it finds nobody."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
-            through_proxy = make_engine(proxy.url, pool_size=1)
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url, 1) as through_proxy:
             cancel, is_inside = Cancellation(), threading.Event()
 
             def work(unit: Unit) -> int:
@@ -232,7 +259,6 @@ class TestOthers:
                     running.result(WAIT_SECONDS)
             proxy.thaw()
             transaction(through_proxy, lambda unit: sleep(unit, 0.2), limits=LONG)
-            through_proxy.dispose()
 
     def test_one_cancellation_serves_one_transaction_at_a_time(self, engine: Engine) -> None:
         """Using it for two at once is a mistake of the program, and is said."""
@@ -260,8 +286,7 @@ class TestDeadDatabase:
 
     def test_a_cancelled_transaction_is_back_within_seconds(self, database_url: str, tmp_path: Path) -> None:
         """Nothing passes any more, no cancel, no answer: the line is cut from our side."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
-            engine = make_engine(proxy.url)
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url) as engine:
             cancel = Cancellation()
 
             def work(unit: Unit) -> None:
@@ -273,12 +298,10 @@ class TestDeadDatabase:
             with pytest.raises(TransactionCancelled):
                 transaction(engine, work, cancel=cancel, limits=LONG)
             assert time.monotonic() - started < 6
-            engine.dispose()
 
     def test_an_answer_that_never_comes_is_given_up(self, database_url: str, tmp_path: Path) -> None:
         """Without any cancel the client's own limit ends the wait: a lost connection."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
-            engine = make_engine(proxy.url)
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url) as engine:
 
             def work(unit: Unit) -> None:
                 proxy.freeze()
@@ -288,15 +311,13 @@ class TestDeadDatabase:
             with pytest.raises(StorageFailed):
                 transaction(engine, work, limits=Limits(statement_seconds=0.2))
             assert time.monotonic() - started < 6
-            engine.dispose()
 
     def test_a_connection_that_is_never_accepted_is_given_up(self, database_url: str, tmp_path: Path) -> None:
         """Connecting has a limit of its own; an address may shorten it."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
+        address = "&connect_timeout=2"
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url + address) as engine:
             proxy.freeze()
-            engine = make_engine(f"{proxy.url}&connect_timeout=2")
             started = time.monotonic()
             with pytest.raises(StorageFailed):
                 transaction(engine, lambda unit: pytest.fail("ran"))
             assert time.monotonic() - started < 6
-            engine.dispose()

@@ -14,13 +14,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from memory_core.database.engine import make_engine
 from memory_core.database.tables import agents, owners
 from memory_core.database.transaction import Limits, Unit, transaction
 from memory_core.errors import CommitUnknown, MemoryCoreError, OperationRefused, OwnerGone, RefusalCode, StorageFailed
 from memory_core.ids import new_id
 from memory_core.owner import LearningMode, MemoryMode
-from tests.database import OrganizationForTests, make_organization, rows
+from tests.database import OrganizationForTests, engine_on, make_organization, rows
 from tests.fakes.database_proxy import DatabaseProxy
 from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, terminate, until_locked
 
@@ -205,28 +204,28 @@ class TestRetries:
         assert names(engine) == ["Remembrancer++", "Remembrancer++"]
 
     @pytest.mark.invariant("I17")
-    def test_a_real_serialization_failure_runs_the_whole_transaction_again(self, database_url: str) -> None:
+    def test_a_real_serialization_failure_runs_the_whole_transaction_again(
+        self, engine: Engine, database_url: str
+    ) -> None:
         """Under SERIALIZABLE two read the sum and add to it: one is refused, and adds to the other's sum."""
-        engine = make_engine(database_url, isolation_level="SERIALIZABLE")
-        made = make_organization(engine)
+        agent_id = make_organization(engine).agent_id
         both_have_read = threading.Barrier(2)
 
         def add_one(unit: Unit) -> int:
             version = agents.c.current_version
-            where = agents.c.id == made.agent_id
+            where = agents.c.id == agent_id
             found = unit.connection.execute(sa.select(version).where(where)).scalar_one()
             if unit.tries == 1:
                 both_have_read.wait(WAIT_SECONDS)
             unit.connection.execute(sa.update(agents).where(where).values(current_version=found + 1))
             return unit.tries
 
-        with threads() as start:
-            running = [start(transaction, engine, add_one) for _ in range(2)]
+        with engine_on(database_url, isolation_level="SERIALIZABLE") as serializable, threads() as start:
+            running = [start(transaction, serializable, add_one) for _ in range(2)]
             tries = sorted(future.result(WAIT_SECONDS) for future in running)
         assert tries[0] == 1
         assert tries[1] > 1
         assert rows(engine, sa.select(agents.c.current_version)) == [{"current_version": 3}]
-        engine.dispose()
 
     @pytest.mark.invariant("I17")
     @pytest.mark.parametrize("state", ["40001", "40P01"])
@@ -395,8 +394,7 @@ class TestFailures:
         self, database_url: str, engine: Engine, organization: OrganizationForTests, tmp_path: Path
     ) -> None:
         """COMMIT was done and its answer was lost: the caller cannot tell, and finds everything on re-reading."""
-        with DatabaseProxy(database_url, tmp_path) as proxy:
-            through_proxy = make_engine(proxy.url)
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url) as through_proxy:
 
             def work(unit: Unit) -> None:
                 add_agent(unit, organization, "second")
@@ -405,7 +403,6 @@ class TestFailures:
             with pytest.raises(CommitUnknown):
                 transaction(through_proxy, work)
             assert proxy.hung_up.is_set()
-            through_proxy.dispose()
         assert names(engine) == ["Remembrancer", "second"]
 
     def test_a_connection_lost_on_the_way_to_commit_leaves_the_question_open_too(
@@ -460,11 +457,10 @@ class TestBounds:
 
     def test_a_pool_without_a_free_connection_is_a_storage_failure(self, database_url: str) -> None:
         """Nobody queues for a connection for longer than the checkout's limit."""
-        engine = make_engine(database_url, pool_size=1, checkout_seconds=0.1)
-        with engine.connect(), pytest.raises(StorageFailed) as failed:
-            transaction(engine, lambda unit: pytest.fail("ran"))
-        assert failed.value.sqlstate is None
-        engine.dispose()
+        with engine_on(database_url, 1, checkout_seconds=0.1) as engine:
+            with engine.connect(), pytest.raises(StorageFailed) as failed:
+                transaction(engine, lambda unit: pytest.fail("ran"))
+            assert failed.value.sqlstate is None
 
     def test_a_session_that_idles_inside_its_transaction_is_ended_and_its_lock_freed(
         self, engine: Engine, organization: OrganizationForTests

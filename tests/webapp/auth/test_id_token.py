@@ -68,6 +68,7 @@ def test_a_good_token_gives_its_claims(key: Any, alg: str, kid: str) -> None:
         ({"sub": None}, "missing_claim:sub"),
         ({"sub": 7}, "invalid_claim:sub"),
         ({"at_hash": "AAAAAAAAAAAAAAAAAAAAAA"}, "invalid_claim:at_hash"),
+        ({"at_hash": {"not": "text"}}, "unreadable"),
     ],
 )
 def test_a_claim_that_does_not_hold_is_named(changes: dict[str, Any], check: str) -> None:

@@ -322,6 +322,13 @@ def test_signing_out_twice_is_no_error(site: Site) -> None:
     assert len(site.ended) == 1
 
 
+def test_the_page_after_signing_out_does_not_tell_that_to_who_is_signed_in(site: Site) -> None:
+    """An old tab's reload leads back into the site."""
+    browser = site.browser()
+    browser.sign_in("ada")
+    assert browser.step("/signed-out").headers["location"] == "/"
+
+
 # With a provider of another make.
 
 

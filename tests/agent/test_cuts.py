@@ -1,0 +1,233 @@
+"""A turn that is cut, in every way, at every moment in which it can be: it commits nothing and leaves nothing running.
+
+The answer under test says two words, stages a change, and says two more. A gate stands before each of its pieces, so
+that a turn can be held exactly between what it has told and what it has not.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import pytest
+from sqlalchemy.engine import Engine
+
+from agent.begin import BegunTurn
+from agent.events import TurnEnded, TurnEvent
+from agent.interruption import Interruption
+from agent.outcome import Outcome
+from tests.agent.database_steps import Cancellations, DatabaseSteps, break_line
+from tests.agent.turning import (
+    WAIT_SECONDS,
+    House,
+    Told,
+    adding,
+    assert_agrees,
+    assert_nothing_saved,
+    calls,
+    listen,
+    remembered,
+    says,
+    soon,
+    stages,
+    turn_row,
+    turns_still_running,
+)
+from tests.fakes.model_server import Gate, Script, cut, error_status, finish, gate, raw, reset, text, tool
+
+ENTRY = "Likes tea."
+STORY = ["TurnStarted", "TextDelta", "TextDelta", "ToolStarted", "MemoryStaged", "TextDelta", "TextDelta"]
+#: Which gate has to be open for the event at this place of the story to come. The model ends behind the last one.
+GATES = 6
+OPENS = {1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 6: 5}
+
+
+class HeldAnswer:
+    """The scripted answer and its gates."""
+
+    def __init__(self, fault_behind: int = 0, fault: Callable[[], Any] | None = None) -> None:
+        self.gates = [Gate() for _ in range(GATES)]
+        steps: list[list[Any]] = [
+            [text("One ")],
+            [text("two.")],
+            [tool("memory_update", {"operations": [adding(ENTRY)]}), finish("tool_calls")],
+            [text("Three ")],
+            [text("four.")],
+            [finish("stop")],
+        ]
+        played = [[gate(self.gates[n]), *([fault()] if fault and n + 1 == fault_behind else steps[n])] for n in range(6)]
+        self.scripts: list[Script] = [sum(played[:3], []), sum(played[3:], [])]
+
+    def open(self, count: int) -> None:
+        for held in self.gates[:count]:
+            held.open()
+
+
+async def events_until(events: AsyncGenerator[TurnEvent, None], count: int, answer: HeldAnswer) -> list[str]:
+    """Read so many events, opening only the gates that they need."""
+    seen = []
+    for place in range(count):
+        answer.open(OPENS.get(place, 0))
+        seen.append(type(await anext(events)).__name__)
+    assert seen == STORY[:count]
+    return seen
+
+
+async def to_the_end(events: AsyncGenerator[TurnEvent, None]) -> list[TurnEvent]:
+    """Whatever is still told (where the turn does not wait between two events, a cut falls behind the second)."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        return [event async for event in events]
+
+
+async def begin_held(house: House, answer: HeldAnswer) -> BegunTurn:
+    for script in answer.scripts:
+        house.model.play(*script)
+    return await house.begin("I like tea.")
+
+
+async def ended_without_a_trace(house: House, turn: BegunTurn, *outcomes: Outcome) -> None:
+    """The ending is recorded, memory is untouched, the model's connection is closed within two seconds."""
+    assert_nothing_saved(house.engine, turn.id, ENTRY)
+    assert turn_row(house.engine, turn.id)["outcome"] in outcomes
+    assert house.desk.unrecorded == {}
+    open_answers = house.model.counters.open
+    if open_answers:
+        await house.model.reached(aborted=house.model.counters.aborted + open_answers, within_seconds=2)
+    house.model._scripts.clear()
+
+
+Cut = Callable[[House, BegunTurn, HeldAnswer, int], Awaitable[None]]
+
+
+async def close_the_generator(house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    """GeneratorExit, at the moment an event has been told."""
+    async with aclosing(house.run(turn)) as events:
+        await events_until(events, count, answer)
+
+
+async def cancel_the_task(house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    """A native `Task.cancel`, while the turn waits for what comes next."""
+    told = asyncio.Event()
+
+    async def read() -> None:
+        async with aclosing(house.run(turn)) as events:
+            await events_until(events, count, answer)
+            told.set()
+            await to_the_end(events)
+
+    task = asyncio.create_task(read())
+    await soon(told.wait())
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(task)
+
+
+async def cancel_the_scope(house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    """An anyio scope, which cancels every later await again."""
+    with anyio.CancelScope() as scope:
+        async with aclosing(house.run(turn)) as events:
+            await events_until(events, count, answer)
+            asyncio.get_running_loop().call_soon(scope.cancel)
+            await to_the_end(events)
+    assert scope.cancelled_caught
+
+
+async def interrupt_as(outcome: Outcome, house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    """The process's own way, while the turn waits for what comes next: its reader is told how it ended."""
+    interruption = Interruption()
+    async with aclosing(house.run(turn, interruption)) as events:
+        await events_until(events, count, answer)
+        asyncio.get_running_loop().call_soon(interruption.interrupt, outcome)
+        ended = (await to_the_end(events))[-1]
+    assert isinstance(ended, TurnEnded)
+    assert ended.ending.outcome is outcome
+
+
+async def stop_it(house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    await interrupt_as(Outcome.STOPPED, house, turn, answer, count)
+
+
+async def lose_its_client(house: House, turn: BegunTurn, answer: HeldAnswer, count: int) -> None:
+    await interrupt_as(Outcome.INTERRUPTED, house, turn, answer, count)
+
+
+CUTS: dict[str, tuple[Cut, Outcome]] = {
+    "GeneratorExit": (close_the_generator, Outcome.INTERRUPTED),
+    "Task.cancel": (cancel_the_task, Outcome.INTERRUPTED),
+    "anyio": (cancel_the_scope, Outcome.INTERRUPTED),
+    "stop": (stop_it, Outcome.STOPPED),
+    "client gone": (lose_its_client, Outcome.INTERRUPTED),
+}
+
+
+@pytest.mark.invariant("I12")
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize("how", CUTS)
+async def test_a_turn_cut_at_any_event_commits_nothing(house: House, how: str) -> None:
+    """After each event of the story, before the first one's text and after the last one's too."""
+    cut_it, outcome = CUTS[how]
+    for count in range(1, len(STORY) + 1):
+        answer = HeldAnswer()
+        turn = await begin_held(house, answer)
+
+        await cut_it(house, turn, answer, count)
+
+        await ended_without_a_trace(house, turn, outcome)
+    assert remembered(house.engine, house.owner()).user == ()
+
+
+@pytest.mark.invariant("I12")
+async def test_the_same_story_uncut_commits(house: House) -> None:
+    """The cuts above cut something: left alone, the turn ends with everything saved."""
+    answer = HeldAnswer()
+    turn = await begin_held(house, answer)
+    async with aclosing(house.run(turn)) as events:
+        await events_until(events, len(STORY), answer)
+        answer.open(GATES)
+        ended = await soon(anext(events))
+
+    assert isinstance(ended, TurnEnded)
+    assert ended.ending.outcome is Outcome.COMPLETED
+    assert_agrees(house.engine, turn.id, ended.ending, ENTRY)
+    assert remembered(house.engine, house.owner()).user == (ENTRY,)
+
+
+FAULTS: dict[str, Callable[[], Any]] = {
+    "cut": cut,
+    "reset": reset,
+    "error in the stream": lambda: raw(b'data: {"error":{"message":"no","type":"server_error"}}\n\n'),
+    "nonsense": lambda: raw(b"data: {nonsense\n\n"),
+}
+
+
+@pytest.mark.invariant("I12")
+@pytest.mark.invariant("I21")
+@pytest.mark.parametrize("fault", FAULTS)
+async def test_a_model_that_fails_at_any_piece_commits_nothing(house: House, fault: str) -> None:
+    """Before each piece of the story the model breaks off in another way: the turn has failed, and says so."""
+    for place in range(1, GATES + 1):
+        answer = HeldAnswer(place, FAULTS[fault])
+        answer.open(GATES)
+        turn = await begin_held(house, answer)
+        async with aclosing(house.run(turn)) as events:
+            told = Told(turn, await to_the_end(events))
+
+        assert told.ending.outcome is Outcome.FAILED
+        await ended_without_a_trace(house, turn, Outcome.FAILED)
+    assert remembered(house.engine, house.owner()).user == ()
+
+
+@pytest.mark.invariant("I12")
+async def test_a_second_round_that_is_refused_commits_nothing(house: House) -> None:
+    """Staged, and then the server is out of order."""
+    for status in (400, 401, 429, 500, 503):
+        house.model.play(*calls(adding(ENTRY)))
+        house.model.play(error_status(status))
+
+        told = await house.say("I like tea.")
+
+        assert told.staged is not None
+        assert told.ending.outcome is Outcome.FAILED
+        assert_nothing_saved(house.engine, told.turn.id, ENTRY)
