@@ -66,7 +66,7 @@ def _attach(unit: Unit, turn: BegunTurn, ending: Ending, partial: Answer) -> End
         return truth
     memory = ending.memory
     if memory.outcome is MemoryOutcome.DISCARDED:
-        memory = replace(memory, reason=MemoryEnding.discarded(truth.outcome).reason)
+        memory = replace(memory, reason=MemoryEnding.discarded(truth.outcome, truth.reason).reason)
     unit.connection.execute(
         sa.update(turns)
         .where(turns.c.id == turn.id)

@@ -89,6 +89,7 @@ class RunningTurn:
         self.outbox = Outbox()
         self._interruption = Interruption()
         self._task = asyncio.create_task(self._run(agents, desk, limits), name=turn.id)
+        self._task.add_done_callback(lambda _: self.outbox.close())
 
     def interrupt(self, outcome: Outcome) -> None:
         """Ask the turn to end as *stopped* or *interrupted*. It may have ended already; then nothing happens."""
@@ -108,8 +109,6 @@ class RunningTurn:
                 self.outbox.put(event)
         except Exception as fault:  # noqa: BLE001 - the task's edge: the turn is ended and recorded; what is left is to say so
             telemetry.fault("turn_fault", fault, turn_id=self.turn.id)
-        finally:
-            self.outbox.close()
 
 
 class RunningTurns:

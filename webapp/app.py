@@ -168,6 +168,10 @@ def _lifespan(
             closing.push_async_callback(auth.close)
             await services.process.start()
             closing.push_async_callback(services.process.close)
+            if auth.local_provider is None:
+                # The provider's addresses stand in every page's policy: asked for before the first page, if it answers.
+                warming = asyncio.create_task(auth.oidc.warm())
+                closing.callback(warming.cancel)
             yield
 
     return lifespan

@@ -1,6 +1,6 @@
 """As whom PostgreSQL's programs run, and how they die with the process that started them.
 
-    ordinary user                     as that user
+    ordinary user                     as that user (one without a name: inside a user namespace, under a known one)
     root                              inside a user namespace, where root is an ordinary user: no file changes hands
     root, namespaces forbidden,       as another user, in a folder that user can reach; no parent folder is opened
       or the data belong to a user
@@ -55,7 +55,7 @@ class PostgresUser:
 def choose_user(data: Path, binaries: Path) -> PostgresUser:
     """The user for a data folder that exists or will be made. Raises RootNeedsNamespace."""
     if os.geteuid() != 0:
-        return PostgresUser()
+        return PostgresUser(prefix=() if _is_known(os.geteuid()) else _namespace() or ())
     owner = data.stat().st_uid if data.exists() else None
     if owner in (None, 0):
         namespace = _namespace()
@@ -64,6 +64,15 @@ def choose_user(data: Path, binaries: Path) -> PostgresUser:
     if owner == 0:
         raise RootNeedsNamespace("the data belong to root, but user namespaces are forbidden here")
     return _other_user(owner, data, binaries)
+
+
+def _is_known(uid: int) -> bool:
+    """Whether the machine has a name for this number; a container started under any number may have none."""
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        return False
+    return True
 
 
 def _namespace() -> tuple[str, ...] | None:

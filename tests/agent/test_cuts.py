@@ -7,18 +7,16 @@ that a turn can be held exactly between what it has told and what it has not.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import anyio
 import pytest
-from sqlalchemy.engine import Engine
 
 from agent.begin import BegunTurn
 from agent.events import TurnEnded, TurnEvent
 from agent.interruption import Interruption
 from agent.outcome import Outcome
-from tests.agent.database_steps import Cancellations, DatabaseSteps, break_line
 from tests.agent.turning import (
     WAIT_SECONDS,
     House,
@@ -27,13 +25,9 @@ from tests.agent.turning import (
     assert_agrees,
     assert_nothing_saved,
     calls,
-    listen,
     remembered,
-    says,
     soon,
-    stages,
     turn_row,
-    turns_still_running,
 )
 from tests.fakes.model_server import Gate, Script, cut, error_status, finish, gate, raw, reset, text, tool
 
@@ -57,8 +51,11 @@ class HeldAnswer:
             [text("four.")],
             [finish("stop")],
         ]
-        played = [[gate(self.gates[n]), *([fault()] if fault and n + 1 == fault_behind else steps[n])] for n in range(6)]
-        self.scripts: list[Script] = [sum(played[:3], []), sum(played[3:], [])]
+        pieces = [
+            (gate(held), *([fault()] if fault and place == fault_behind else piece))
+            for place, (held, piece) in enumerate(zip(self.gates, steps, strict=True), 1)
+        ]
+        self.scripts: list[Script] = [list(chain(*pieces[:3])), list(chain(*pieces[3:]))]
 
     def open(self, count: int) -> None:
         for held in self.gates[:count]:

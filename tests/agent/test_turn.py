@@ -5,8 +5,8 @@ from tests.agent.turning import (
     adding,
     answers_of,
     assert_agrees,
-    stages,
     says,
+    stages,
     turn_row,
 )
 

@@ -144,10 +144,12 @@ async def open_house(
         policy=POLICY,
     )
     house = House(engine, organization, model, workers, agents, **settings)
-    yield house
-    assert house.running.ids == ()
-    await agents.close()
-    workers.close()
+    try:
+        yield house
+        assert house.running.ids == ()
+    finally:
+        await agents.close()
+        workers.close()
 
 
 async def listen(running: RunningTurn) -> Told:

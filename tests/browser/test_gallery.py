@@ -3,8 +3,6 @@
 Runs against the gallery: the real templates, styles and scripts, over scripted turns.
 """
 
-import os
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,23 +10,14 @@ from dataclasses import dataclass, field
 
 import pytest
 import uvicorn
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, BrowserContext, Page, Playwright, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.gallery_app import PANELS, TURNS, Gallery, create_app
 from tests.browser.gallery_views import ANSWER, NOW
+from tests.browser.people import NARROW, WIDE, axe
 
 pytestmark = pytest.mark.browser
 
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 PAGES = (
     "/chats",
     "/memory",
@@ -37,28 +26,6 @@ PAGES = (
     *(f"/chats/{name}" for name in TURNS),
     *(f"/gallery/memory/{name}" for name in PANELS),
 )
-WIDE = {"width": 1440, "height": 900}
-NARROW = {"width": 320, "height": 640}
-
-
-def chromium() -> str:
-    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if found is None:
-        pytest.skip("no Chromium here")
-    return found
-
-
-@pytest.fixture(scope="module")
-def playwright() -> Iterator[Playwright]:
-    with sync_playwright() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def browser(playwright: Playwright) -> Iterator[Browser]:
-    opened = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
-    yield opened
-    opened.close()
 
 
 @dataclass
@@ -114,8 +81,8 @@ def open_tab(context: BrowserContext, site: Site, path: str) -> Tab:
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport=WIDE, timezone_id="UTC", reduced_motion="reduce")  # type: ignore[arg-type]
+def context(chrome: Browser) -> Iterator[BrowserContext]:
+    made = chrome.new_context(viewport=WIDE, timezone_id="UTC", reduced_motion="reduce")  # type: ignore[arg-type]
     yield made
     made.close()
 
@@ -126,12 +93,6 @@ def tab(context: BrowserContext, site: Site) -> Iterator[Tab]:
     opened = open_tab(context, site, "/chats/empty")
     yield opened
     assert opened.complaints == []
-
-
-def axe(page: Page) -> list[str]:
-    """What axe finds wrong. It measures with inline styles, which the page's policy reports on the console."""
-    found = Axe().run(page)
-    return [f"{fault['id']}: {[node['html'] for node in fault['nodes']]}" for fault in found.response["violations"]]
 
 
 def send(page: Page, words: str) -> None:
@@ -151,9 +112,9 @@ def test_a_page_has_no_fault_that_axe_knows(path: str, context: BrowserContext, 
     assert axe(tab.page) == []
 
 
-def test_every_page_fits_a_small_dark_screen(browser: Browser, site: Site) -> None:
+def test_every_page_fits_a_small_dark_screen(chrome: Browser, site: Site) -> None:
     """At 320 px nothing scrolls sideways, on any page."""
-    context = browser.new_context(viewport=NARROW, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
+    context = chrome.new_context(viewport=NARROW, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
     wide = [
         path
         for path in PAGES
@@ -163,9 +124,9 @@ def test_every_page_fits_a_small_dark_screen(browser: Browser, site: Site) -> No
     assert wide == []
 
 
-def test_dark_mode_has_enough_contrast(browser: Browser, site: Site) -> None:
+def test_dark_mode_has_enough_contrast(chrome: Browser, site: Site) -> None:
     """The palette is the only thing that changes, so two pages stand for all."""
-    context = browser.new_context(viewport=WIDE, color_scheme="dark")  # type: ignore[arg-type]
+    context = chrome.new_context(viewport=WIDE, color_scheme="dark")  # type: ignore[arg-type]
     for path in ("/chats/receipts", "/gallery/memory/forms"):
         assert axe(open_tab(context, site, path).page) == []
     context.close()
@@ -398,9 +359,9 @@ def test_enter_sends_and_shift_enter_does_not(tab: Tab) -> None:
     expect(page.locator(".answer").last).to_contain_text("Undoing it loses")
 
 
-def test_times_are_the_readers_own(browser: Browser, site: Site) -> None:
+def test_times_are_the_readers_own(chrome: Browser, site: Site) -> None:
     """Half a day east of UTC the afternoon's question was asked in the night, on the next day."""
-    context = browser.new_context(timezone_id="Pacific/Kiritimati", viewport=WIDE)  # type: ignore[arg-type]
+    context = chrome.new_context(timezone_id="Pacific/Kiritimati", viewport=WIDE)  # type: ignore[arg-type]
     context.clock.set_fixed_time(NOW)
     page = open_tab(context, site, "/chats/demo").page
     expect(page.locator(".question time").first).to_have_text("04:02")
@@ -520,9 +481,9 @@ def test_the_memory_switch_says_what_it_is(tab: Tab) -> None:
     expect(tab.page.get_by_role("complementary", name="Memory")).to_contain_text("Memory is off.")
 
 
-def test_memory_and_chat_work_without_script(browser: Browser, site: Site) -> None:
+def test_memory_and_chat_work_without_script(chrome: Browser, site: Site) -> None:
     """Add, edit, remove in one step with Undo, forget, switch, and send: all by links and forms."""
-    context = browser.new_context(java_script_enabled=False, viewport=WIDE)  # type: ignore[arg-type]
+    context = chrome.new_context(java_script_enabled=False, viewport=WIDE)  # type: ignore[arg-type]
     page = open_tab(context, site, "/memory").page
     profile = page.get_by_role("region", name="User profile")
     profile.get_by_role("button", name="Add entry").click()
