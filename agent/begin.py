@@ -24,7 +24,7 @@ from agent.errors import (
 )
 from agent.liveness import interrupt_silent
 from agent.outcome import MemoryStatus, Outcome
-from agent.transcript import history, title_of
+from agent.transcript import history, storable, title_of
 from memory_core.database.rows import Record
 from memory_core.database.tables import conversations, messages, owners, turns
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
@@ -75,6 +75,7 @@ class BegunTurn:
     question_place: int
     answer_place: int
     agent_version: int
+    policy_version: str
     memory_status: MemoryStatus
     snapshot: Snapshot | None = field(repr=False)
     history: tuple[Mapping[str, str], ...] = field(repr=False)
@@ -112,10 +113,10 @@ def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None
 
 
 def ensure_sayable(message: str) -> None:
-    """Raise ``MessageRefused`` for a message that is empty or that PostgreSQL cannot keep (U+0000)."""
+    """Raise ``MessageRefused`` for a message that is empty, or that PostgreSQL cannot keep as it is."""
     if not message.strip():
         raise MessageRefused("empty")
-    if "\0" in message:
+    if storable(message) != message:
         raise MessageRefused("control")
 
 
@@ -144,6 +145,7 @@ def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
         question_place=place.question_place,
         answer_place=place.answer_place,
         agent_version=place.agent_version,
+        policy_version=request.policy_version,
         memory_status=status,
         snapshot=snapshot,
         history=()
@@ -187,9 +189,9 @@ def _regenerated(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Record
         return None
     row = unit.connection.execute(
         sa.select(turns).where(
-            turns.c.id == request.regenerates_id,
+            turns.c.id == storable(request.regenerates_id),
             turns.c.owner_id == owner.id,
-            turns.c.conversation_id == request.conversation_id,
+            turns.c.conversation_id == storable(request.conversation_id or ""),
         )
     ).first()
     if row is None:
@@ -214,7 +216,7 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: R
     """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
     row = unit.connection.execute(
         sa.select(conversations)
-        .where(conversations.c.id == request.conversation_id, conversations.c.owner_id == owner.id)
+        .where(conversations.c.id == storable(request.conversation_id or ""), conversations.c.owner_id == owner.id)
         .with_for_update(key_share=True)
     ).first()
     if row is None:

@@ -6,10 +6,11 @@ they no longer fit, the answer is kept and memory is refused with its reason.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
@@ -17,6 +18,7 @@ from agent.begin import BegunTurn
 from agent.errors import TurnClaimed
 from agent.outcome import Capacity, Ending, MemoryEnding, MemoryOutcome, MemoryStatus, Outcome
 from agent.tools.memory_update import capacity_of
+from agent.transcript import storable
 from memory_core.database.tables import conversations, messages, owners, turns
 from memory_core.database.transaction import Cancellation, Unit, sqlstate, transaction
 from memory_core.document import Target, usage
@@ -43,6 +45,7 @@ class Answer:
     capacity: Capacity | None = None
     model: str | None = None
     fallback: bool = False
+    rounds: int = 0
     tool_rounds: tuple[dict[str, Any], ...] = ()
     first_token_ms: int | None = None
     input_tokens: int | None = None
@@ -68,6 +71,7 @@ def commit_turn(
     def work(unit: Unit) -> Ending:
         _claim(unit, turn)
         memory = _save_memory(unit, turn, answer, memory_enabled=memory_enabled, undo_hours=undo_hours)
+        memory = replace(memory, retry_count=unit.tries - 1)
         unit.checkpoint()
         if turn.regenerates_id is not None:
             _set_aside(unit, turn)
@@ -111,7 +115,7 @@ def measured_columns(answer: Answer) -> dict[str, Any]:
 def store_text(unit: Unit, turn: BegunTurn, text: str) -> str | None:
     """Put the answer's text in its place in the log, once. Returns the message's id, None if the place is taken."""
     return unit.connection.execute(
-        sa.dialects.postgresql.insert(messages)
+        insert(messages)
         .values(
             id=new_id("msg"),
             owner_id=unit.locked_owner.id,
@@ -124,11 +128,6 @@ def store_text(unit: Unit, turn: BegunTurn, text: str) -> str | None:
         .on_conflict_do_nothing(index_elements=["conversation_id", "place"])
         .returning(messages.c.id)
     ).scalar()
-
-
-def storable(text: str) -> str:
-    """The text with what PostgreSQL cannot keep (U+0000, unpaired surrogates) made visible."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _claim(unit: Unit, turn: BegunTurn) -> None:

@@ -10,6 +10,8 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
 
+import orjson
+
 from agent.errors import EndedBadly, ModelBusy, ModelError
 from agent.events import MemoryStaged, TextDelta, ToolStarted
 from agent.models.arguments import tool_arguments
@@ -24,6 +26,9 @@ BUSY_WAIT_SECONDS = 30
 #: How a call to something that was not offered is recorded. What the model called it is the model's text, and not kept.
 UNKNOWN_TOOL = "unknown_tool"
 NO_SUCH_TOOL = '{"status":"refused","code":"unknown_tool","advice":"There is no such tool. Answer without it."}'
+
+#: Reasons after which a round may not be whole: its calls are not run, their arguments may be half of what was meant.
+_CUT = frozenset({None, "length", "content_filter"})
 
 Said = TextDelta | ToolStarted | MemoryStaged
 
@@ -63,14 +68,14 @@ async def converse(request: RoundRequest, limits: Limits) -> AsyncGenerator[Said
                 if isinstance(piece, TextPiece):
                     yield TextDelta(reply.add(piece.text))
         end = reply.last_round
-        if end.tool_calls and end.finish_reason != "length":
+        if end.tool_calls and end.finish_reason not in _CUT:
             if rounds_left == 0:
                 raise EndedBadly(Reason.STEP_CAP)
             rounds_left -= 1
             async with aclosing(_run_tools(request, end.tool_calls, messages)) as steps:
                 async for step in steps:
                     yield step
-        elif end.finish_reason == "stop" and not reply.round_has_text and reply.tool_rounds and may_ask_again:
+        elif end.finish_reason == "stop" and not reply.round_text and reply.tool_rounds and may_ask_again:
             may_ask_again = False
             messages.append({"role": "user", "content": ASK_FOR_REPLY})
         else:
@@ -86,7 +91,7 @@ def _judge(end: RoundEnd, reply: Reply) -> None:
         raise EndedBadly(Reason.FILTERED)
     if end.finish_reason != "stop":
         raise EndedBadly(Reason.CUT_OFF)
-    if not reply.round_has_text:
+    if not reply.round_text:
         raise EndedBadly(Reason.EMPTY)
 
 
@@ -141,21 +146,22 @@ async def _run_tools(
     """Run a round's calls in order and give the model their results. Staged changes are told once, at the end."""
     reply = request.reply
     staged_before = reply.operation_count
-    messages.append(_assistant(calls))
+    arguments = [tool_arguments(call) for call in calls]
+    messages.append(_assistant(reply.round_text, calls, arguments))
     offered = {tool["function"]["name"] for tool in request.tools}
-    for call in calls:
+    for call, given in zip(calls, arguments, strict=True):
         name = call.name if call.name in offered else UNKNOWN_TOOL
         yield ToolStarted(name)
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": _run_tool(reply, name, call)})
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": _run_tool(reply, name, given)})
     if reply.ledger is not None and reply.operation_count > staged_before:
         yield MemoryStaged(reply.operation_count, reply.ledger.targets, reply.ledger.changes)
 
 
-def _run_tool(reply: Reply, name: str, call: ToolCall) -> str:
+def _run_tool(reply: Reply, name: str, arguments: object) -> str:
     """Run one call. What is kept of it are its name, its code and how many operations it brought."""
     operations_before = reply.operation_count
     if name == memory_update.NAME:
-        result, code = reply.memory.call(tool_arguments(call))
+        result, code = reply.memory.call(arguments)
     else:
         result, code = NO_SUCH_TOOL, UNKNOWN_TOOL
     operations = reply.operation_count - operations_before
@@ -163,12 +169,17 @@ def _run_tool(reply: Reply, name: str, call: ToolCall) -> str:
     return result
 
 
-def _assistant(calls: tuple[ToolCall, ...]) -> dict[str, Any]:
+def _assistant(said: str, calls: tuple[ToolCall, ...], arguments: list[object]) -> dict[str, Any]:
+    """The model's own round, as strict servers take it back: arguments are the JSON of an object, whatever was sent."""
+    functions = [
+        {"name": call.name, "arguments": orjson.dumps(given if isinstance(given, dict) else {}).decode()}
+        for call, given in zip(calls, arguments, strict=True)
+    ]
     return {
         "role": "assistant",
-        "content": None,
+        "content": said or None,
         "tool_calls": [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments or "{}"}}
-            for call in calls
+            {"id": call.id, "type": "function", "function": function}
+            for call, function in zip(calls, functions, strict=True)
         ],
     }

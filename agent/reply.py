@@ -1,7 +1,7 @@
 """Reply: everything one turn gathers while the model speaks. It belongs to one request and dies with it."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from agent.begin import BegunTurn
@@ -9,8 +9,14 @@ from agent.commit import Answer
 from agent.models.protocol import RoundEnd
 from agent.outcome import Ending, MemoryEnding, MemoryOutcome, MemoryStatus, Outcome, Reason
 from agent.tools.memory_update import MemoryTool
+from agent.transcript import storable
 from memory_core.errors import RefusalCode
 from memory_core.ledger import MemoryLedger, stage_operations
+
+#: What the columns of ``turns`` hold, and as much of a model's name as anybody wants to read.
+FINISH_REASON_CHARS = 32
+MODEL_CHARS = 200
+MOST_TOKENS = 2**31 - 1
 
 
 @dataclass
@@ -28,8 +34,10 @@ class Reply:
     output_tokens: int | None = None
     started: float = field(default_factory=time.monotonic)
     first_token_ms: int | None = None
+    rounds: int = 0
     _parts: list[str] = field(default_factory=list)
     _round_begins: int = 0
+    _inherited_batches: int = 0
 
     @classmethod
     def to(cls, turn: BegunTurn) -> Self:
@@ -39,16 +47,16 @@ class Reply:
         ledger = MemoryLedger(turn.snapshot)
         if turn.undo_batch:
             stage_operations(ledger, turn.undo_batch)
-        return cls(ledger, MemoryTool(ledger), turn.memory_status)
+        return cls(ledger, MemoryTool(ledger), turn.memory_status, _inherited_batches=len(ledger.batches))
 
     @property
     def text(self) -> str:
         return "".join(self._parts)
 
     @property
-    def round_has_text(self) -> bool:
-        """Whether the present round has said anything that can be seen."""
-        return any(part.strip() for part in self._parts[self._round_begins :])
+    def round_text(self) -> str:
+        """What the present round has said, without outer white space."""
+        return "".join(self._parts[self._round_begins :]).strip()
 
     @property
     def has_begun(self) -> bool:
@@ -57,14 +65,16 @@ class Reply:
 
     @property
     def staged(self) -> bool:
-        return self.ledger is not None and not self.ledger.is_empty
+        """Whether the model has staged anything in this turn."""
+        return self.ledger is not None and len(self.ledger.batches) > self._inherited_batches
 
     @property
     def operation_count(self) -> int:
         return self.ledger.operation_count if self.ledger is not None else 0
 
     def begin_round(self) -> None:
-        """Texts of different rounds are different paragraphs."""
+        """The model is asked once more. Texts of different rounds are different paragraphs."""
+        self.rounds += 1
         self._round_begins = len(self._parts)
 
     def add(self, text: str) -> str:
@@ -77,8 +87,9 @@ class Reply:
         return text
 
     def end_round(self, end: RoundEnd) -> None:
-        self.last_round = end
-        self.model = end.model or self.model
+        """Take in how a round ended. Names and counts are the server's own: they are cut to what can be stored."""
+        self.last_round = replace(end, finish_reason=_name(end.finish_reason, FINISH_REASON_CHARS))
+        self.model = _name(end.model, MODEL_CHARS) or self.model
         self.input_tokens = _sum(self.input_tokens, end.input_tokens)
         self.output_tokens = _sum(self.output_tokens, end.output_tokens)
 
@@ -93,6 +104,7 @@ class Reply:
             capacity=self.memory.capacity,
             model=self.model,
             fallback=self.model_index > 0,
+            rounds=self.rounds,
             tool_rounds=tuple(self.tool_rounds),
             first_token_ms=self.first_token_ms,
             input_tokens=self.input_tokens,
@@ -112,5 +124,9 @@ class Reply:
         return Ending(outcome, reason, self.last_round.finish_reason, None, memory)
 
 
+def _name(given: str | None, chars: int) -> str | None:
+    return storable(given)[:chars] if given else None
+
+
 def _sum(so_far: int | None, more: int | None) -> int | None:
-    return so_far if more is None else (so_far or 0) + more
+    return so_far if more is None else min((so_far or 0) + more, MOST_TOKENS)

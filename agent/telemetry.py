@@ -14,7 +14,8 @@ import structlog
 from agent.begin import BegunTurn
 from agent.commit import Answer
 from agent.models.loggers import quiet_loggers
-from agent.outcome import Ending, MemoryOutcome
+from agent.outcome import Ending
+from agent.tools import memory_update as memory_tool
 from memory_core.document import Target
 
 #: The fields that may leave the process (CONTRACT §8, and what the server's own records need).
@@ -124,13 +125,14 @@ def turn_ended(turn: BegunTurn, answer: Answer, ending: Ending, *, seconds: floa
         turn_id=turn.id,
         agent=turn.owner.agent_id,
         agent_version=turn.agent_version,
+        policy_version=turn.policy_version,
         model=answer.model,
         outcome=str(ending.outcome),
         code=str(ending.reason) if ending.reason else None,
         memory_outcome=str(ending.memory.outcome),
         memory_status=str(turn.memory_status),
         finish_reason=ending.finish_reason,
-        rounds=len(answer.tool_rounds),
+        rounds=answer.rounds,
         first_token_ms=answer.first_token_ms,
         duration_ms=round(seconds * 1000),
         input_tokens=answer.input_tokens,
@@ -141,13 +143,13 @@ def turn_ended(turn: BegunTurn, answer: Answer, ending: Ending, *, seconds: floa
 
 def memory_update(answer: Answer, ending: Ending, *, seconds: float) -> None:
     """One record for a turn in which the model used its memory tool; none for the others."""
-    memory = ending.memory
-    if memory.outcome is MemoryOutcome.NONE or not answer.tool_rounds:
+    if all(call["tool"] != memory_tool.NAME for call in answer.tool_rounds):
         return
+    memory = ending.memory
     operations = [operation for batch in answer.batches for operation in batch]
     _log.info(
         "memory_update",
-        tool="memory_update",
+        tool=memory_tool.NAME,
         operation_count=answer.operation_count,
         targets={str(target): sum(operation.target is target for operation in operations) for target in Target},
         user_characters=memory.user_characters,

@@ -99,13 +99,13 @@ def find_conversation(
     row = connection.execute(
         sa.select(conversations.c.id, conversations.c.title, conversations.c.agent_version)
         .join(owners, owners.c.id == conversations.c.owner_id)
-        .where(conversations.c.id == conversation_id, *_is(owner))
+        .where(conversations.c.id == storable(conversation_id), *_is(owner))
     ).first()
     if row is None:
         return None
     here = turns.c.conversation_id == row.id
     places = sa.select(turns.c.question_place).where(here)
-    same = [turns.c.question_place == places.where(turns.c.id == around).scalar_subquery()] if around else []
+    same = [turns.c.question_place == places.where(turns.c.id == storable(around)).scalar_subquery()] if around else []
     found = connection.execute(_turns().where(here, *same).order_by(turns.c.question_place, turns.c.started_at))
     last = connection.execute(sa.select(sa.func.max(turns.c.question_place)).where(here)).scalar() or 0
     return Conversation(row.id, row.title, row.agent_version, tuple(_turn(turn) for turn in found), last)
@@ -116,7 +116,7 @@ def find_title(connection: Connection, owner: Owner, conversation_id: str) -> st
     return connection.execute(
         sa.select(conversations.c.title)
         .join(owners, owners.c.id == conversations.c.owner_id)
-        .where(conversations.c.id == conversation_id, *_is(owner))
+        .where(conversations.c.id == storable(conversation_id), *_is(owner))
     ).scalar()
 
 
@@ -156,6 +156,13 @@ def history(connection: Connection, conversation_id: str, *, before: int, tokens
         for question, answer in reversed(chosen)
         for message in ({"role": "user", "content": question}, {"role": "assistant", "content": answer})
     )
+
+
+def storable(text: str) -> str:
+    """The text with what PostgreSQL cannot keep (U+0000, unpaired surrogates) made visible. No id is changed by it, so
+    an id that cannot exist is simply not found.
+    """
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def estimated_tokens(text: str) -> int:

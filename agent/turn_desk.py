@@ -19,7 +19,6 @@ from agent.discard import discard_turn
 from agent.errors import EndedBadly, ModelBusy, ModelError, ModelRejected, ModelUnreachable
 from agent.outcome import Ending, Outcome, Reason
 from agent.reply import Reply
-from agent.tools.memory_update import MemoryTool
 from agent.transcript import ending_of
 from memory_core.database.transaction import Cancellation, transaction
 from memory_core.database.worker import Outcome as Done
@@ -45,8 +44,7 @@ class TurnDesk:
         cancel = Cancellation()
         begun = await self.workers.run_to_end(lambda: begin_turn(self.engine, request, cancel), cancel=cancel)
         if begun.cancelled and begun.error is None:
-            nobody = Reply(None, MemoryTool(None), begun.unwrap().memory_status)
-            await self.discard(begun.unwrap(), nobody, Outcome.INTERRUPTED)
+            await self.discard(begun.unwrap(), Reply.to(begun.unwrap()), Outcome.INTERRUPTED)
         begun.raise_if_cancelled()
         return begun.unwrap()
 
@@ -91,12 +89,12 @@ class TurnDesk:
             self.unrecorded.pop(turn_id, None)
 
     async def _see_through(self, work: Callable[[], Ending]) -> Done[Ending]:
-        """Run what must be done, whatever cancels the request. Cancelled before a thread took it up, it begins again."""
+        """Run what must be done, whatever cancels the request. Cancelled before it had begun, it is handed in again."""
         with anyio.CancelScope(shield=True):
-            while True:
+            done = await self.workers.run_to_end(work)
+            while done.cancelled and isinstance(done.error, TransactionCancelled):
                 done = await self.workers.run_to_end(work)
-                if not (done.cancelled and isinstance(done.error, TransactionCancelled)):
-                    return done
+        return done
 
     def _commit(self, turn: BegunTurn, answer: Answer, cancel: Cancellation) -> Ending:
         try:

@@ -38,8 +38,8 @@ class Origin:
     edited: Provenance | None
 
 
-# From the newest row of each digest back along previous_digest. A row of the same change is no earlier life: two
-# entries may have swapped their texts in it.
+# From the newest row of each digest back along previous_digest. Within one change no text both comes and goes (a change
+# is net), so the next older row of a text is always its earlier life.
 _CHAINS: Final = sa.text(
     f"""
     WITH RECURSIVE chain AS (
@@ -55,7 +55,7 @@ _CHAINS: Final = sa.text(
          CROSS JOIN LATERAL (
                SELECT id, change_id, previous_digest FROM {SCHEMA}.memory_origins
                 WHERE owner_id = :owner_id AND digest = chain.previous_digest
-                  AND id < chain.id AND change_id <> chain.change_id
+                  AND id < chain.id
                 ORDER BY id DESC LIMIT 1) AS earlier
     )
     SELECT asked, steps, previous_digest IS NOT NULL AS is_edit, actor, created_at, conversation_id, turn_id

@@ -72,8 +72,9 @@ def find_receipts(
     *,
     receipt_ids: Iterable[str] = (),
     turn_ids: Iterable[str] = (),
+    conversation_id: str | None = None,
 ) -> tuple[Receipt, ...]:
-    """Receipts of this owner by their own ids or by those of their turns, oldest first."""
+    """Receipts of this owner by their own ids, by those of their turns, or all of a conversation; oldest first."""
     words = sa.case((WORDS_ARE_KEPT, memory_changes.c.undo), else_=None).label("words")
     rows = connection.execute(
         sa.select(
@@ -83,7 +84,11 @@ def find_receipts(
         )
         .where(
             memory_changes.c.owner_id == owner_id,
-            sa.or_(memory_changes.c.id.in_(list(receipt_ids)), memory_changes.c.turn_id.in_(list(turn_ids))),
+            sa.or_(
+                memory_changes.c.id.in_(list(receipt_ids)),
+                memory_changes.c.turn_id.in_(list(turn_ids)),
+                memory_changes.c.conversation_id == conversation_id,
+            ),
         )
         .order_by(memory_changes.c.created_at, memory_changes.c.id)
     )

@@ -168,3 +168,14 @@ def rows(engine: Engine, statement: sa.Executable) -> list[dict[str, Any]]:
     """What a statement finds, as committed now, seen from outside of every transaction under test."""
     with engine.connect() as connection:
         return [dict(row) for row in connection.execute(statement).mappings()]
+
+
+def tables_holding(engine: Engine, text: str) -> set[str]:
+    """The tables with a row in which this text stands, in whatever column."""
+    found = set()
+    with engine.connect() as connection:
+        for table in sa.inspect(connection).get_table_names(SCHEMA):
+            looked = sa.text(f'SELECT EXISTS (SELECT 1 FROM {SCHEMA}."{table}" AS t WHERE strpos(t::text, :text) > 0)')
+            if connection.execute(looked, {"text": text}).scalar():
+                found.add(table)
+    return found

@@ -39,7 +39,7 @@ _WORDS = {"a", "strong", "em", "s", "code", "span", "br"}
 _CLEANER = nh3.Cleaner(
     tags=_BLOCKS | _WORDS,
     clean_content_tags={"script", "style"},
-    attributes={"a": {"href"}, "ol": {"start"}, "pre": {"aria-label"}, "div": {"aria-label"}},
+    attributes={"*": set(), "a": {"href"}, "ol": {"start"}, "pre": {"aria-label"}, "div": {"aria-label"}},
     tag_attribute_values={
         "pre": {"tabindex": {"0"}},
         "div": {"tabindex": {"0"}, "role": {"region"}},
@@ -63,7 +63,8 @@ _CAPTION_END = "</span></figcaption>"
 _CAPTION_END_WITH_COPY = (
     '</span><button class="button button--small button--quiet script-on" type="button"'
     ' aria-label="Copy code" data-copy="code">'
-    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"></use></svg><span>Copy</span></button></figcaption>'
+    '<svg class="icon" aria-hidden="true"><use href="/static/icons.svg#copy"></use></svg>'
+    "<span>Copy</span></button></figcaption>"
 )
 
 

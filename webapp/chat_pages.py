@@ -71,7 +71,7 @@ def read_chat(
         conversation = find_conversation(connection, owner, conversation_id, around=around)
     if conversation is None or panel.memory.owner_id is None:
         return ChatData(chats, panel)
-    receipts = find_receipts(connection, panel.memory.owner_id, turn_ids=[turn.id for turn in conversation.turns])
+    receipts = find_receipts(connection, panel.memory.owner_id, conversation_id=conversation.id)
     return ChatData(chats, panel, conversation, {receipt.turn_id or "": receipt for receipt in receipts})
 
 

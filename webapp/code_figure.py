@@ -34,7 +34,7 @@ _FAMILIES: tuple[tuple[str, str, str], ...] = (
     ("graphql", "graphql", "GraphQL"),
     ("haskell hs", "haskell", "Haskell"),
     ("html", "html", "HTML"),
-    ("ini cfg conf", "ini", "INI"),
+    ("ini cfg conf", "", "INI"),
     ("java", "java", "Java"),
     ("javascript js mjs jsx node", "javascript", "JavaScript"),
     ("json jsonc json5", "json", "JSON"),

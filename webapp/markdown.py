@@ -46,7 +46,7 @@ class BlocksChange:
 def render_markdown(text: str) -> Markup:
     """The HTML of a whole answer. Never fails; its time is bounded whatever the text holds."""
     text = _readable(text)
-    end = _markdown_end(text)
+    end = _markdown_end(text, MARKDOWN_CHARS)
     return render_tokens(parse(text[:end], {})) + _plain(text[end:])
 
 
@@ -132,7 +132,7 @@ def _shown(match: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else "\N{REPLACEMENT CHARACTER}"
 
 
-def _markdown_end(text: str, chars: int = MARKDOWN_CHARS) -> int:
+def _markdown_end(text: str, chars: int) -> int:
     """Where Markdown ends and plain text begins: after the last line that fits."""
     if len(text) <= chars:
         return len(text)

@@ -80,7 +80,7 @@ class Answer:
         return self._decoder.finish()
 
     def break_off(self) -> None:
-        """The adapter is closing: nothing more is read, and a wait ends now. (aiohttp would let it go on for ever.)"""
+        """The adapter is closing: a wait that is under way ends now. (aiohttp would let it go on for ever.)"""
         self._is_broken_off = True
         self._watch.interrupt()
 
@@ -136,8 +136,6 @@ class Answer:
         """The next bytes of the body; None at its end and ever after. Raises ModelError."""
         if self._body is None:
             return None
-        if self._is_broken_off:
-            raise ModelStreamBroken(ModelFault.CUT)
         fault: ModelError | None
         try:
             return await self._watch.wait(anext(self._body))

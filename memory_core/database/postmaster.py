@@ -52,7 +52,8 @@ _SETTINGS: Final = {
     "debug_print_rewritten": "off",
     "debug_print_plan": "off",
 }
-_FOR_TESTS: Final = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum": "off"}
+#: Nothing is synced to the disk; a killed server still keeps every commit.
+_FOR_TESTS: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 
 
 def initialise(folder: DataFolder, binaries: Binaries, user: PostgresUser, *, durable: bool) -> None:

@@ -10,7 +10,7 @@ Only what runs inside the named function counts, and only in the thread that run
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
@@ -92,7 +92,6 @@ class Cancellations:
 
 def break_line(connection: Connection) -> None:
     """End the server's session behind a connection, as a crash of either side does; returns when it is gone."""
-    line = connection.connection.dbapi_connection
-    assert isinstance(line, psycopg.Connection)
+    line = cast(psycopg.Connection[Any], connection.connection.dbapi_connection)
     with psycopg.connect(connection.engine.url.set(drivername="postgresql").render_as_string(False)) as outside:
         outside.execute("SELECT pg_terminate_backend(%s, 5000)", [line.info.backend_pid])

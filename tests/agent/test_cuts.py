@@ -24,8 +24,11 @@ from tests.agent.turning import (
     adding,
     assert_agrees,
     assert_nothing_saved,
+    assert_valid_request,
     calls,
+    everything_stored,
     remembered,
+    says,
     soon,
     turn_row,
 )
@@ -161,9 +164,12 @@ CUTS: dict[str, tuple[Cut, Outcome]] = {
 
 @pytest.mark.invariant("I12")
 @pytest.mark.invariant("I13")
+@pytest.mark.invariant("I23")
 @pytest.mark.parametrize("how", CUTS)
 async def test_a_turn_cut_at_any_event_commits_nothing(house: House, how: str) -> None:
-    """After each event of the story, before the first one's text and after the last one's too."""
+    """After each event of the story, before the first one's text and after the last one's too; and the conversation
+    goes on as a valid request, with no argument of a tool stored anywhere.
+    """
     cut_it, outcome = CUTS[how]
     for count in range(1, len(STORY) + 1):
         answer = HeldAnswer()
@@ -172,7 +178,10 @@ async def test_a_turn_cut_at_any_event_commits_nothing(house: House, how: str) -
         await cut_it(house, turn, answer, count)
 
         await ended_without_a_trace(house, turn, outcome)
-    assert remembered(house.engine, house.owner()).user == ()
+        house.model.play(*says("Here I am."))
+        await house.say("And now?", conversation_id=turn.conversation_id)
+        assert_valid_request(house.model.requests[-1].messages)
+        assert ENTRY not in everything_stored(house.engine)
 
 
 @pytest.mark.invariant("I12")

@@ -166,12 +166,13 @@ async def test_a_cancellation_of_somebody_else_passes(steps: list[Callable[[Body
 
 async def test_a_time_limit_inside_keeps_its_own_meaning() -> None:
     """`asyncio.timeout` counts cancellations as the scope does; the two are never mixed up."""
-    interruption = Interruption()
+
+    async def run() -> None:
+        async with Interruption(), asyncio.timeout(0):
+            await asyncio.Event().wait()
 
     with pytest.raises(TimeoutError):
-        async with interruption:
-            async with asyncio.timeout(0):
-                await asyncio.Event().wait()
+        await run()
 
 
 async def test_a_wish_during_a_time_limit_is_a_wish() -> None:

@@ -152,13 +152,24 @@ async def open_house(
         workers.close()
 
 
-async def listen(running: RunningTurn) -> Told:
+async def listen(running: RunningTurn, told: Told | None = None) -> Told:
     """Read a running turn to its end, and wait until that is on record."""
-    told = Told(running.turn)
+    told = told or Told(running.turn)
     async with asyncio.timeout(WAIT_SECONDS):
         async for batch in events_of(running):
             told.events += batch
         await running.ended()
+    return told
+
+
+async def listen_until(running: RunningTurn, kind: type[TurnEvent]) -> Told:
+    """Read a running turn until it has said something of this kind; it goes on meanwhile."""
+    told = Told(running.turn)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not any(isinstance(event, kind) for event in told.events):
+            batch = await running.outbox.take()
+            assert batch is not None, told.kinds
+            told.events += batch
     return told
 
 
@@ -199,6 +210,16 @@ def stages(model: ModelServer, *operations: dict[str, Any], then: str = "Noted."
     """Queue an ordinary answer: one batch, and a word to the person."""
     model.play(*calls(*operations))
     model.play(*says(then))
+
+
+def assert_valid_request(messages: list[dict[str, Any]]) -> None:
+    """A request that any server accepts: one system message, then user and assistant in turn, a question last."""
+    roles = [message["role"] for message in messages]
+    assert roles == ["system", *["user", "assistant"] * ((len(roles) - 2) // 2), "user"], roles
+    for message in messages:
+        assert message.keys() == {"role", "content"}
+        assert isinstance(message["content"], str)
+        assert message["content"].strip()
 
 
 # What is stored.

@@ -133,7 +133,7 @@ async def _under_load(
         answers_each=answers_each,
         tokens=amount.tokens,
         delay=delay,
-        ramp_seconds=1.0 if delay else 0.0,
+        ramp_seconds=amount.tokens * delay,
     )
     for problem, count in measured.problems.items():
         notes.note_problem(measure, target.name, problem, count)

@@ -6,17 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.model_server import ModelServer, serve_in_thread
+from tests.fakes.model_server import ModelServer
 from tests.webapp.faults import FAULTS, STAGES, Fault, faults_table
 from tests.webapp.product import Product, running_product
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "faults.md"
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    with serve_in_thread() as server:
-        yield server
 
 
 @pytest.fixture

@@ -1,26 +1,11 @@
 """A person's way through the product, over real HTTP: sign in, say something, see what is remembered, take it back."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from tests.fakes.model_server import ModelServer, finish, serve_in_thread, text, tool
-from tests.webapp.product import Product, running_product
+from tests.fakes.model_server import ModelServer, finish, text, tool
+from tests.webapp.product import Product
 
 ADD_TEA = {"operations": [{"target": "user", "action": "add", "content": "Likes green tea."}]}
-
-
-@pytest.fixture
-def model() -> Iterator[ModelServer]:
-    with serve_in_thread() as server:
-        yield server
-
-
-@pytest.fixture
-def product(database_url: str, tmp_path: Path, model: ModelServer) -> Iterator[Product]:
-    with running_product(database_url, tmp_path, model.base_url) as product:
-        yield product
 
 
 def play_a_saved_turn(model: ModelServer) -> None:

@@ -20,7 +20,15 @@ from memory_core.database.tables import SCHEMA
 from memory_core.database.transaction import Limits, set_timeouts, sqlstate, transaction
 from memory_core.errors import StorageFailed
 
-__all__ = ["OLDEST_WORKING", "VERSION_TABLE", "MigrationRefused", "current_revision", "is_ready", "migrate"]
+__all__ = [
+    "OLDEST_WORKING",
+    "VERSION_TABLE",
+    "MigrationRefused",
+    "alembic_config",
+    "current_revision",
+    "is_ready",
+    "migrate",
+]
 
 VERSION_TABLE: Final = "remembrancer_schema_version"
 OLDEST_WORKING: Final = "0001"
@@ -38,7 +46,7 @@ def migrate(url: str, revision: str = HEAD) -> str | None:
     One transaction: everything or nothing. Two at once take turns. Going down is explicit, and refuses to drop a table
     that holds rows. Raises MigrationRefused and StorageFailed, and the database is as it was.
     """
-    config = _config()
+    config = alembic_config()
     engine = make_direct_engine(url, answer_seconds=MIGRATION_LIMITS.answer_seconds)
     failure: StorageFailed
     try:
@@ -66,7 +74,8 @@ def is_ready(engine: Engine) -> bool:
     return revision is not None and _number(revision) >= _number(OLDEST_WORKING)
 
 
-def _config() -> Config:
+def alembic_config() -> Config:
+    """Where Alembic finds our revisions; there is no alembic.ini."""
     config = Config()
     config.set_main_option("script_location", "memory_core.database:migrations")
     return config

@@ -224,6 +224,7 @@ async def test_a_page_instead_of_a_stream_is_named(server: ModelServer, model: C
         ({"error": {"message": SENTINEL}}, ModelFault.ERROR_IN_STREAM),
         (f'{{"choices": {SENTINEL}'.encode(), ModelFault.MALFORMED),
         ([SENTINEL], ModelFault.MALFORMED),
+        (b" " * (17 * 1024 * 1024), ModelFault.TOO_LARGE),
     ],
 )
 async def test_a_whole_body_can_be_faulty_too(

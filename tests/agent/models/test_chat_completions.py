@@ -27,6 +27,7 @@ from tests.fakes.model_server import (
     gate,
     no_done,
     raw,
+    stall,
     text,
     tool,
     usage,
@@ -196,6 +197,34 @@ async def test_a_connection_is_used_again_after_a_whole_answer(server: ModelServ
         await ask(model)
 
     assert len(server.clients) == 1
+
+
+async def test_the_end_of_the_body_is_waited_for(
+    server: ModelServer, model: ChatCompletions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When only the body's end is missing after `[DONE]`, a moment's patience saves the connection."""
+    monkeypatch.setattr("agent.models.answer.DRAIN_SECONDS", 10.0)
+    has_ended = Gate()
+    server.play(text("Hello"), finish("stop"), raw(b"data: [DONE]\n\n"), gate(has_ended), no_done())
+    server.play(text("Hello"), finish("stop"))
+
+    async with model.open(QUESTION) as answer:
+        async for piece in answer:
+            if isinstance(piece, RoundEnd):
+                has_ended.open()
+    await ask(model)
+
+    assert len(server.clients) == 1
+
+
+async def test_a_body_that_does_not_end_is_left(server: ModelServer, model: ChatCompletions) -> None:
+    """A server that holds the connection after `[DONE]` delays nothing: the answer is whole, the connection goes."""
+    server.play(text("Hello"), finish("stop"), raw(b"data: [DONE]\n\n"), stall())
+
+    heard = await ask(model)
+    await server.reached(aborted=1)
+
+    assert (heard.text, heard.error) == ("Hello", None)
 
 
 def refuses_usage(request: RecordedRequest) -> Script:

@@ -51,6 +51,15 @@ def test_no_split_changes_what_is_read(line_end: bytes, prefix: bytes, places: l
     assert stream.fault is None
 
 
+@pytest.mark.parametrize("line_end", [b"\n", b"\r\n", b"\r"])
+def test_no_split_tears_an_event_of_several_lines(line_end: bytes) -> None:
+    """Cut at each place in turn, CR from LF too: no half of a line end becomes a blank line."""
+    data = b'event: error\ndata: {"message":\ndata: "x"}\n\ndata: {"a":1}\n\n'.replace(b"\n", line_end)
+
+    for place in range(len(data)):
+        assert read(data[:place], data[place:])[0] == [{"error": {"message": "x"}}, {"a": 1}]
+
+
 @pytest.mark.parametrize("done", [b"data: [DONE]\n\n", b"data:[DONE]\n\n", b"data:  [DONE]  \r\n\r\n", b"data: [DONE]"])
 def test_done_is_known_in_every_spelling(done: bytes) -> None:
     """With or without a space, a blank line or any line end after it."""

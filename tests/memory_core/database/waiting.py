@@ -1,7 +1,11 @@
 """How database tests wait: for what the server itself tells, bounded, and never by the clock alone."""
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import psycopg
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
@@ -24,6 +28,29 @@ def terminate(engine: Engine, connection: Connection) -> None:
     pid = backend_pid(connection)
     with engine.connect() as outside:
         assert outside.execute(sa.select(sa.func.pg_terminate_backend(pid, 5000))).scalar()
+
+
+@contextmanager
+def killed_before_statement(engine: Engine, number: int) -> Iterator[list[int]]:
+    """Kill the session just before the engine sends statement `number` (from 0); yields the strikes so far."""
+    strikes: list[int] = []
+    seen = 0
+
+    def watch(connection: Connection, *_: Any) -> None:
+        nonlocal seen
+        if seen == number:
+            pid = connection.connection.dbapi_connection.info.backend_pid  # type: ignore[union-attr]
+            address = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
+            with psycopg.connect(address, autocommit=True, connect_timeout=WAIT_SECONDS) as outside:
+                outside.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+            strikes.append(number)
+        seen += 1
+
+    sa.event.listen(engine, "before_cursor_execute", watch)
+    try:
+        yield strikes
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", watch)
 
 
 def until_locked(engine: Engine, count: int = 1) -> None:
