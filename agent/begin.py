@@ -19,21 +19,21 @@ from agent.errors import (
     MessageRefused,
     TooManyTurns,
     TurnInProgress,
-    TurnNotFound,
     TurnRepeated,
 )
 from agent.liveness import interrupt_silent
 from agent.outcome import MemoryStatus, Outcome
+from agent.regeneration import find_regenerated, inverse_of_answers, question_at
 from agent.transcript import history, storable, title_of
 from memory_core.database.rows import Record
 from memory_core.database.tables import conversations, messages, owners, turns
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
-from memory_core.errors import MemoryUnavailable, OperationRefused
+from memory_core.errors import MemoryUnavailable
 from memory_core.ids import new_id
-from memory_core.operations import Operation, apply_operations, ensure_unchanged_since, inverse_operations
+from memory_core.operations import Operation
 from memory_core.owner import MemoryMode, Owner
-from memory_core.store import read_snapshot, undoable_changes
+from memory_core.store import read_snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,8 @@ class TurnRequest:
     """What a person (or an application for them) asks for. ``conversation_id`` None opens a new conversation.
 
     ``key`` is the idempotency key: the same key of the same owner is the same turn. ``regenerates_id`` names the turn
-    whose question is asked again; ``message`` is then ignored. ``memory_enabled`` is the deployment's flag.
+    whose question is asked again; ``message`` is then ignored. ``memory_enabled`` is the deployment's flag. ``turn_id``
+    is chosen before anything is stored, so that the process can answer for the turn from its first moment.
     """
 
     owner: Owner
@@ -56,6 +57,7 @@ class TurnRequest:
     session_id: str | None = None
     turns_at_once: int = 3
     history_tokens: int = 24_000
+    turn_id: str = field(default_factory=lambda: new_id("trn"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,12 @@ def ensure_sayable(message: str) -> None:
 def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
     owner = unit.locked_owner
     _refuse_repetition(unit, owner, request)
-    interrupt_silent(unit.connection, owner_id=owner.id)
-    earlier = _regenerated(unit, owner, request)
+    interrupt_silent(unit.connection, request.process_id, owner_id=owner.id)
+    earlier = (
+        find_regenerated(unit, request.conversation_id or "", request.regenerates_id)
+        if request.regenerates_id is not None
+        else None
+    )
     place = (
         _new_place(unit, owner, request)
         if request.conversation_id is None
@@ -132,7 +138,11 @@ def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
     )
     _refuse_crowd(unit, owner, place.conversation_id, request.turns_at_once)
     status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled)
-    undo_batch, undoes = _undo_of(unit, place, snapshot) if earlier is not None else ((), None)
+    undo_batch, undoes = (
+        inverse_of_answers(unit, place.conversation_id, place.question_place, snapshot)
+        if earlier is not None and snapshot is not None
+        else ((), None)
+    )
     unit.checkpoint()
     turn_id = _insert(unit, owner, request, place, status)
     return BegunTurn(
@@ -183,24 +193,6 @@ def _refuse_repetition(unit: Unit, owner: LockedOwner, request: TurnRequest) -> 
     raise TurnRepeated(earlier.id, earlier.conversation_id)
 
 
-def _regenerated(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Record | None:
-    """The turn whose question is asked again: one that has ended, in this conversation, of this owner."""
-    if request.regenerates_id is None:
-        return None
-    row = unit.connection.execute(
-        sa.select(turns).where(
-            turns.c.id == storable(request.regenerates_id),
-            turns.c.owner_id == owner.id,
-            turns.c.conversation_id == storable(request.conversation_id or ""),
-        )
-    ).first()
-    if row is None:
-        raise TurnNotFound
-    if row.outcome == Outcome.RUNNING:
-        raise TurnInProgress
-    return row
-
-
 def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
     title = title_of(request.message)
     conversation_id = new_id("cht")
@@ -224,7 +216,7 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: R
     if earlier is None:
         question, question_place, answer_place = request.message, row.next_place, row.next_place + 1
     else:
-        question = _question_at(unit, row.id, earlier.question_place)
+        question = question_at(unit, row.id, earlier.question_place)
         question_place, answer_place = earlier.question_place, row.next_place
     unit.connection.execute(
         sa.update(conversations)
@@ -232,13 +224,6 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: R
         .values(next_place=answer_place + 1, updated_at=sa.func.clock_timestamp())
     )
     return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version)
-
-
-def _question_at(unit: Unit, conversation_id: str, place: int) -> str:
-    question: str = unit.connection.execute(
-        sa.select(messages.c.content).where(messages.c.conversation_id == conversation_id, messages.c.place == place)
-    ).scalar_one()
-    return question
 
 
 def _refuse_crowd(unit: Unit, owner: LockedOwner, conversation_id: str, at_once: int) -> None:
@@ -271,31 +256,8 @@ def _read_memory(unit: Unit, owner: LockedOwner, *, enabled: bool) -> tuple[Memo
         return MemoryStatus.UNAVAILABLE, None
 
 
-def _undo_of(unit: Unit, place: _Place, snapshot: Snapshot | None) -> tuple[tuple[Operation, ...], str | None]:
-    """The inverse of the standing answer's own memory change, and its receipt, if it can still be undone."""
-    standing = unit.connection.execute(
-        sa.select(turns.c.id).where(
-            turns.c.conversation_id == place.conversation_id,
-            turns.c.question_place == place.question_place,
-            turns.c.outcome == Outcome.COMPLETED,
-            ~turns.c.superseded,
-        )
-    ).scalar()
-    found = undoable_changes(unit, standing) if standing is not None and snapshot is not None else None
-    if found is None or snapshot is None:
-        return (), None
-    receipt_id, changes = found
-    inverse = inverse_operations(changes)
-    try:
-        ensure_unchanged_since(snapshot, changes)
-        apply_operations(snapshot, inverse)
-    except OperationRefused:
-        return (), None
-    return inverse, receipt_id
-
-
 def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place, status: MemoryStatus) -> str:
-    turn_id = new_id("trn")
+    turn_id = request.turn_id
     unit.connection.execute(
         sa.insert(turns).values(
             id=turn_id,

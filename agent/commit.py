@@ -150,8 +150,11 @@ def _save_memory(unit: Unit, turn: BegunTurn, answer: Answer, *, memory_enabled:
     if not memory_enabled or unit.locked_owner.memory_mode is not MemoryMode.AUTO:
         return MemoryEnding(MemoryOutcome.REFUSED, RefusalCode.MEMORY_OFF)
     try:
-        with unit.connection.begin_nested():
-            return _apply(unit, turn, answer, undo_hours)
+        with unit.connection.begin_nested() as savepoint:
+            memory = _apply(unit, turn, answer, undo_hours)
+            if memory.outcome is MemoryOutcome.UNCHANGED:
+                savepoint.rollback()
+            return memory
     except OperationRefused as refusal:
         return MemoryEnding(MemoryOutcome.REFUSED, refusal.code, capacity_of(refusal))
     except MemoryUnavailable:
@@ -164,6 +167,8 @@ def _save_memory(unit: Unit, turn: BegunTurn, answer: Answer, *, memory_enabled:
 
 
 def _apply(unit: Unit, turn: BegunTurn, answer: Answer, undo_hours: int) -> MemoryEnding:
+    if turn.undoes_receipt_id is not None:
+        mark_undone(unit, turn.undoes_receipt_id)
     committed = commit_batches(
         unit,
         answer.batches,
@@ -171,11 +176,10 @@ def _apply(unit: Unit, turn: BegunTurn, answer: Answer, undo_hours: int) -> Memo
         turn_id=turn.id,
         conversation_id=turn.conversation_id,
         undo_hours=undo_hours,
+        undoes_id=turn.undoes_receipt_id,
     )
     if committed is None:
         return MemoryEnding(MemoryOutcome.UNCHANGED)
-    if turn.undoes_receipt_id is not None:
-        mark_undone(unit, turn.undoes_receipt_id)
     return MemoryEnding(
         MemoryOutcome.COMMITTED,
         receipt_id=committed.receipt_id,

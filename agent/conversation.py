@@ -5,6 +5,7 @@ Yields what happens as it happens. Leaves by returning only at a good end (DESIG
 """
 
 import asyncio
+from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from agent.errors import EndedBadly, ModelBusy, ModelError
 from agent.events import MemoryStaged, TextDelta, ToolStarted
 from agent.models.arguments import tool_arguments
 from agent.models.protocol import ChatModel, ModelRequest, RoundEnd, TextPiece, ToolCall
+from agent.models.silence import SilenceTimeout, SilenceWatch
 from agent.outcome import Reason
 from agent.prompt import ASK_FOR_REPLY
 from agent.reply import Reply
@@ -107,7 +109,9 @@ async def _ask(
                 async with asyncio.timeout_at(deadline):
                     question = ModelRequest(reply.model, tuple(messages), request.tools)
                     answer = await opened.enter_async_context(request.client.open(question))
-                while (piece := await _next(answer, deadline)) is not None:
+                watch = SilenceWatch(deadline)
+                opened.callback(watch.stop)
+                while (piece := await _next(answer, watch)) is not None:
                     if isinstance(piece, RoundEnd):
                         reply.end_round(piece)
                         return
@@ -125,13 +129,15 @@ async def _ask(
                 raise
         waited = True
         async with asyncio.timeout_at(deadline):
-            await asyncio.sleep(patience)
+            await sleep(patience)
 
 
-async def _next(answer: AsyncIterator[TextPiece | RoundEnd], deadline: float) -> TextPiece | RoundEnd | None:
+async def _next(answer: AsyncIterator[TextPiece | RoundEnd], watch: SilenceWatch) -> TextPiece | RoundEnd | None:
     """The next piece, but not later than the turn's deadline (``TimeoutError``); None when there is no more."""
-    async with asyncio.timeout_at(deadline):
-        return await anext(answer, None)
+    try:
+        return await watch.wait(anext(answer, None))
+    except SilenceTimeout:
+        raise TimeoutError from None
 
 
 def _patience(failure: ModelError) -> float | None:

@@ -13,10 +13,14 @@ from agent.begin import BegunTurn, TurnRequest
 from agent.conversation import Limits
 from agent.events import TextDelta, TurnEvent
 from agent.interruption import Interruption
+from agent.liveness import Running
 from agent.outcome import Outcome
 from agent.runtime import AgentRuntime
 from agent.turn import run_turn
 from agent.turn_desk import TurnDesk
+
+#: How long a process that closes waits for its turns' ends: one transaction's bounds, and some more.
+CLOSING_SECONDS = 20.0
 
 
 class Outbox:
@@ -88,8 +92,8 @@ class RunningTurn:
         self.turn = turn
         self.outbox = Outbox()
         self._interruption = Interruption()
-        self._task = asyncio.create_task(self._run(agents, desk, limits), name=turn.id)
-        self._task.add_done_callback(lambda _: self.outbox.close())
+        self.task = asyncio.create_task(self._run(agents, desk, limits), name=turn.id)
+        self.task.add_done_callback(lambda _: self.outbox.close())
 
     def interrupt(self, outcome: Outcome) -> None:
         """Ask the turn to end as *stopped* or *interrupted*. It may have ended already; then nothing happens."""
@@ -97,11 +101,11 @@ class RunningTurn:
 
     async def ended(self) -> None:
         """Wait until the end is on record. A cancelled wait does not disturb the turn."""
-        while not self._task.done():
-            await asyncio.wait([self._task])
+        while not self.task.done():
+            await asyncio.wait([self.task])
 
     def when_ended(self, call: Callable[[], object]) -> None:
-        self._task.add_done_callback(lambda _: call())
+        self.task.add_done_callback(lambda _: call())
 
     async def _run(self, agents: AgentRuntime, desk: TurnDesk, limits: Limits) -> None:
         try:
@@ -119,11 +123,21 @@ class RunningTurns:
         self._agents = agents
         self._limits = limits
         self._running: dict[str, RunningTurn] = {}
+        self._opening: set[str] = set()
         self._closing = False
 
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(self._running)
+
+    def now(self) -> Running:
+        """What this process answers for at this moment. Callable from any thread.
+
+        A turn passes from *opening* to *running* to *unrecorded*; asked in that order, none slips through.
+        """
+        opening = tuple(self._opening)
+        running = self.ids
+        return Running(running, (*opening, *self.desk.unrecorded))
 
     async def open(self, request: TurnRequest) -> RunningTurn:
         """Begin a turn and run it. Raises what ``begin_turn`` raises; then nothing runs.
@@ -131,9 +145,13 @@ class RunningTurns:
         Whoever opens a turn sees to its end: waits for ``ended``, or interrupts it when nobody reads any more. A
         cancelled call leaves no running turn.
         """
-        turn = await self.desk.begin(request)
-        running = RunningTurn(turn, self._agents, self.desk, self._limits)
-        self._running[turn.id] = running
+        self._opening.add(request.turn_id)
+        try:
+            turn = await self.desk.begin(request)
+            running = RunningTurn(turn, self._agents, self.desk, self._limits)
+            self._running[turn.id] = running
+        finally:
+            self._opening.discard(request.turn_id)
         running.when_ended(lambda: self._running.pop(turn.id, None))
         if self._closing:
             running.interrupt(Outcome.INTERRUPTED)
@@ -144,14 +162,15 @@ class RunningTurns:
         if running := self._running.get(turn_id):
             running.interrupt(outcome)
 
-    async def close(self) -> None:
-        """Interrupt every turn and wait until each end is on record."""
+    async def close(self, within_seconds: float = CLOSING_SECONDS) -> None:
+        """Interrupt every turn and wait until each end is on record, but not for ever: what a database that is away
+        does not take by then is left to the sweep of whoever comes next.
+        """
         self._closing = True
-        waiting = list(self._running.values())
-        for running in waiting:
+        for running in self._running.values():
             running.interrupt(Outcome.INTERRUPTED)
-        for running in waiting:
-            await running.ended()
+        if self._running:
+            await asyncio.wait([running.task for running in self._running.values()], timeout=within_seconds)
 
 
 async def events_of(running: RunningTurn, pace_seconds: float = 0.0) -> AsyncIterator[list[TurnEvent]]:

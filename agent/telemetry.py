@@ -58,7 +58,9 @@ def set_up(log_format: str = "text", level: str = "info") -> None:
     ``log_format``: ``text`` or ``json``. No level shows content.
     """
     rendered = (
-        structlog.processors.JSONRenderer() if log_format == "json" else structlog.dev.ConsoleRenderer(colors=False)
+        structlog.processors.JSONRenderer()
+        if log_format == "json"
+        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     )
     structlog.configure(
         processors=[
@@ -100,13 +102,18 @@ def quiet() -> None:
 
 
 def without_exception(logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """A structlog processor for records of others: an exception is its class; its message may quote what somebody
-    wrote.
+    """A structlog processor for records of others: an exception is its class. Its message may quote what somebody
+    wrote, and a traceback may be drawn with the variables of every frame, cookies included (structlog does where rich
+    is installed).
     """
+    exception = event.pop("exc_info", None)
+    event.pop("stack_info", None)
     record = event.get("_record")
-    if record is not None and record.exc_info:
-        kind = record.exc_info[0]
-        record.exc_info = record.exc_text = None
+    if record is not None:
+        exception = exception or record.exc_info
+        record.exc_info = record.exc_text = record.stack_info = None
+    if exception:
+        kind = exception[0] if isinstance(exception, tuple) else None
         event["error"] = kind.__name__ if kind else "unknown"
     return event
 

@@ -1,7 +1,7 @@
 """The desk where turns are opened and closed: the three moments at which a turn meets the database.
 
 Each runs in a worker thread and is awaited to its end, whatever cancels the request meanwhile, so that its outcome is
-known. An ending that could not be recorded is kept and tried again with the process's heartbeat.
+known. An ending that could not be recorded is kept and tried again, once with every sweep of the process.
 """
 
 import time
@@ -62,7 +62,7 @@ class TurnDesk:
     ) -> Ending:
         """End the turn without saving anything; ``failure`` is why, if it failed.
 
-        Never raises: an ending that cannot be recorded now is recorded with a later heartbeat.
+        Never raises: an ending that cannot be recorded now is recorded with a later sweep.
         """
         reason = reason_of(failure) if failure is not None else None
         ending = replace(reply.bad_ending(outcome, reason), retry_at=_retry_at(failure))
@@ -80,13 +80,17 @@ class TurnDesk:
         return truth
 
     def record_later(self) -> None:
-        """Try again what could not be recorded. Called in a worker thread, with every heartbeat."""
+        """Try again what could not be recorded. Called in a worker thread, with every sweep. One that fails again does
+        not keep the others waiting, unless the database gave no answer at all.
+        """
         for turn_id, record in list(self.unrecorded.items()):
             try:
                 record()
-            except StorageFailed:
-                return
-            self.unrecorded.pop(turn_id, None)
+            except StorageFailed as failure:
+                if failure.sqlstate is None:
+                    return
+            else:
+                del self.unrecorded[turn_id]
 
     async def _see_through(self, work: Callable[[], Ending]) -> Done[Ending]:
         """Run what must be done, whatever cancels the request. Cancelled before it had begun, it is handed in again."""

@@ -4,7 +4,8 @@
     ├── OperationRefused        a rule said no; .code, .operation, .target, .used, .limit, .needed
     ├── MemoryUnavailable       stored memory cannot be read in this turn; .reason
     ├── StorageFailed           the database failed; .sqlstate, .constraint
-    │   └── CommitUnknown       the connection was lost at COMMIT: read the turn again to learn the outcome
+    │   ├── CommitUnknown       the connection was lost at COMMIT: read the turn again to learn the outcome
+    │   └── DatabaseUnreachable no connection could be made
     ├── TransactionCancelled    the cancel event was seen; everything was rolled back
     ├── OwnerGone               the owner's row is not there (never made, or erased)
     ├── ReceiptGone             no such receipt, or it can no longer be undone
@@ -112,6 +113,14 @@ class StorageFailed(MemoryCoreError):
 
 class CommitUnknown(StorageFailed):
     """The connection was lost at COMMIT; only the stored turn can tell what happened."""
+
+
+class DatabaseUnreachable(StorageFailed):
+    """No connection to the database could be made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.args = ("the database cannot be reached at its address, or does not let us in",)
 
 
 class TransactionCancelled(MemoryCoreError):

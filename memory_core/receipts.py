@@ -76,20 +76,19 @@ def find_receipts(
 ) -> tuple[Receipt, ...]:
     """Receipts of this owner by their own ids, by those of their turns, or all of a conversation; oldest first."""
     words = sa.case((WORDS_ARE_KEPT, memory_changes.c.undo), else_=None).label("words")
+    wanted: list[sa.ColumnElement[bool]] = [
+        memory_changes.c.id.in_(list(receipt_ids)),
+        memory_changes.c.turn_id.in_(list(turn_ids)),
+    ]
+    if conversation_id is not None:
+        wanted.append(memory_changes.c.conversation_id == conversation_id)
     rows = connection.execute(
         sa.select(
             *(column for column in memory_changes.c if column.name != "undo"),
             words,
             CAN_BE_UNDONE.label("can_be_undone"),
         )
-        .where(
-            memory_changes.c.owner_id == owner_id,
-            sa.or_(
-                memory_changes.c.id.in_(list(receipt_ids)),
-                memory_changes.c.turn_id.in_(list(turn_ids)),
-                memory_changes.c.conversation_id == conversation_id,
-            ),
-        )
+        .where(memory_changes.c.owner_id == owner_id, sa.or_(*wanted))
         .order_by(memory_changes.c.created_at, memory_changes.c.id)
     )
     return tuple(_receipt(row) for row in rows)

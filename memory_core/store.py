@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hmac import compare_digest
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
@@ -28,6 +28,34 @@ from memory_core.tombstones import bury, refuse_buried, settle_tombstones
 
 #: Whose changes count as the person having been here. Seeding asks for that.
 _ACTIVE = frozenset({Actor.AGENT, Actor.PERSON, Actor.UNDO, Actor.APPROVAL})
+
+_DOCUMENTS: Final = sa.select(agent_memory.c.memory_type, agent_memory.c.content, agent_memory.c.schema_version).where(
+    agent_memory.c.user_id == sa.bindparam("owner_id")
+)
+#: One row a document; one with an empty document where there is none; one without an owner where there is nobody.
+_VIEW: Final = (
+    sa.select(
+        organizations.c.digest_key,
+        owners.c.id,
+        owners.c.memory_mode,
+        owners.c.learning_mode,
+        agent_memory.c.memory_type,
+        agent_memory.c.content,
+        agent_memory.c.schema_version,
+        agent_memory.c.updated_at,
+    )
+    .select_from(organizations)
+    .outerjoin(
+        owners,
+        sa.and_(
+            owners.c.organization_id == organizations.c.id,
+            owners.c.agent_id == sa.bindparam("agent_id"),
+            owners.c.subject == sa.bindparam("subject"),
+        ),
+    )
+    .outerjoin(agent_memory, agent_memory.c.user_id == owners.c.id)
+    .where(organizations.c.id == sa.bindparam("organization_id"))
+)
 
 
 @dataclass(frozen=True)
@@ -54,35 +82,13 @@ class MemoryView:
 
 def read_snapshot(connection: Connection, owner_id: str) -> Snapshot:
     """Both documents as they are stored. Raises MemoryUnavailable if either cannot be read."""
-    stored = sa.select(agent_memory.c.memory_type, agent_memory.c.content, agent_memory.c.schema_version)
-    return _parse(connection.execute(stored.where(agent_memory.c.user_id == owner_id)).all())
+    return _parse(connection.execute(_DOCUMENTS, {"owner_id": owner_id}).all())
 
 
 def load_memory(connection: Connection, owner: Owner) -> MemoryView:
     """Memory and modes of one moment, in one statement; makes no owner and takes no lock."""
-    rows = connection.execute(
-        sa.select(
-            organizations.c.digest_key,
-            owners.c.id,
-            owners.c.memory_mode,
-            owners.c.learning_mode,
-            agent_memory.c.memory_type,
-            agent_memory.c.content,
-            agent_memory.c.schema_version,
-            agent_memory.c.updated_at,
-        )
-        .select_from(organizations)
-        .outerjoin(
-            owners,
-            sa.and_(
-                owners.c.organization_id == organizations.c.id,
-                owners.c.agent_id == owner.agent_id,
-                owners.c.subject == owner.subject,
-            ),
-        )
-        .outerjoin(agent_memory, agent_memory.c.user_id == owners.c.id)
-        .where(organizations.c.id == owner.organization_id)
-    ).all()
+    key = {"organization_id": owner.organization_id, "agent_id": owner.agent_id, "subject": owner.subject}
+    rows = connection.execute(_VIEW, key).all()
     if not rows:
         return MemoryView(None, Snapshot(), MemoryMode.AUTO, LearningMode.AUTO, None, b"")
     documents = [row for row in rows if row.memory_type is not None]

@@ -49,8 +49,9 @@ def create_app(settings: Settings, *, database_url: str, direct_url: str, intern
     ``direct_url`` goes past a pooler; ``internal_url`` is where this process itself listens. Raises OrganizationMoved,
     StorageFailed. Connections are opened when the application starts and closed when it ends.
     """
-    engine = make_engine(database_url, settings.pool_size)
-    workers = Workers(settings.pool_size)
+    engine = make_engine(database_url, max(settings.pool_size, 2))
+    heart = Workers(1)
+    workers = Workers(max(settings.pool_size - 1, 1))
     organization = transaction(
         engine, lambda unit: ensure_organization(unit.connection, settings.organization, issuer_label(settings))
     )
@@ -66,7 +67,7 @@ def create_app(settings: Settings, *, database_url: str, direct_url: str, intern
     )
     desk = TurnDesk(engine, workers, memory_enabled=lambda: settings.memory_enabled, undo_hours=settings.undo_hours)
     running = RunningTurns(desk, agents, Limits(settings.turn_seconds, settings.tool_rounds))
-    process = Process(new_id("prc"), engine, workers, running, direct_url)
+    process = Process(new_id("prc"), engine, workers, heart, running, direct_url)
     auth = build_auth(
         settings,
         engine,

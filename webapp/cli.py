@@ -11,7 +11,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 
@@ -23,7 +25,7 @@ from memory_core.database.probe import ProbeFailed, probe
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
 from webapp.errors import OrganizationMoved
-from webapp.server import CannotListen, listen, serve_app, serve_processes
+from webapp.server import START_FAILED, CannotListen, listen, serve_app, serve_processes
 from webapp.setting_values import origin_of
 from webapp.settings import Command, Settings, SettingsError, load_settings
 
@@ -40,20 +42,20 @@ _EXPECTED = (
     MigrationRefused,
     OrganizationMoved,
     ProbeFailed,
+    StorageFailed,
 )
+NOT_STARTED = "the application did not start; the log above says why"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status. Raises SystemExit(2) on wrong usage."""
     options = _parser().parse_args(arguments)
     run: Callable[[argparse.Namespace], None] = options.run
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # both kinds of stop unwind what was started
     try:
-        run(options)
-    except StorageFailed as error:
-        return _fail(_database_words(error))
+        with _signals(signal.default_int_handler):  # both kinds of stop unwind what was started
+            run(options)
     except _EXPECTED as error:
-        return _fail(str(error))
+        return _fail(_words(error))
     except KeyboardInterrupt:
         return 0
     return 0
@@ -64,7 +66,9 @@ def _fail(words: str) -> int:
     return 1
 
 
-def _database_words(error: StorageFailed) -> str:
+def _words(error: Exception) -> str:
+    if not isinstance(error, StorageFailed):
+        return str(error)
     detail = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
     return f"the database does not answer as it should{detail}: check REMEMBRANCER_DATABASE_URL, and that it runs"
 
@@ -73,26 +77,35 @@ def _database_words(error: StorageFailed) -> str:
 
 
 def _dev(options: argparse.Namespace) -> None:
-    settings = load_settings(None, Command.DEV, data_dir=options.data_dir, host=options.host, port=options.port)
+    settings = load_settings(
+        None, Command.DEV, data_dir=options.data_dir, host=_in_url(options.host), port=options.port
+    )
     telemetry.set_up(settings.log_format, settings.log_level)
     address = origin_of(f"http://{_in_url(options.host)}:{options.port}")
     with listen(options.host, options.port) as listener, _database(settings) as database:
         migrate(database.direct_url)
         app = create_app(settings, database_url=database.url, direct_url=database.direct_url, internal_url=address)
         if not serve_app(app, listener, on_ready=lambda: print(_greeting(settings, address), flush=True)):
-            raise CommandFailed("the application did not start; the log above says why")
+            raise CommandFailed(NOT_STARTED)
 
 
 def _serve(options: argparse.Namespace) -> None:
     settings = load_settings(None, Command.SERVE, data_dir=options.data_dir)
     telemetry.set_up(settings.log_format, settings.log_level)
-    _require_schema(settings)
-    make_app = _ServedApp(settings, origin_of(f"http://{_in_url(options.host)}:{options.port}"))
+    _require_schema(settings.database_url, settings.direct_database_url)
+    address = origin_of(f"http://{_in_url(options.host)}:{options.port}")
+
+    def greet() -> None:
+        print(_greeting(settings, address), flush=True)
+
     with listen(options.host, options.port) as listener:
         if options.workers > 1:
-            serve_processes(make_app, listener, options.workers)
-        elif not serve_app(make_app(), listener):
-            raise CommandFailed("the application did not start; the log above says why")
+            in_worker = partial(_served_app_or_exit, settings, address)
+            is_started = serve_processes(in_worker, listener, options.workers, on_ready=greet)
+        else:
+            is_started = serve_app(_served_app(settings, address), listener, on_ready=greet)
+    if not is_started:
+        raise CommandFailed(NOT_STARTED)
 
 
 def _migrate(options: argparse.Namespace) -> None:
@@ -105,7 +118,7 @@ def _migrate(options: argparse.Namespace) -> None:
 def _probe(options: argparse.Namespace) -> None:
     settings = load_settings(None, Command.PROBE, data_dir=options.data_dir)
     with _database(settings, attach=True) as database:
-        _require_schema_at(database.url, database.direct_url)
+        _require_schema(database.url, database.direct_url)
         engine = make_engine(database.url, 1)
         try:
             probe(engine)
@@ -134,33 +147,41 @@ def _database(settings: Settings, *, attach: bool = False) -> Iterator[_Database
         url = server.start()
         yield _Database(url, url)
     finally:
-        for kind in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(kind, signal.SIG_IGN)  # the way out is bounded, and is not cut short
-        server.stop()
+        with _signals(signal.SIG_IGN):  # the way out is bounded, and is not cut short
+            server.stop()
 
 
-@dataclass(frozen=True)
-class _ServedApp:
-    """Makes the application of `serve`, here or in a worker process."""
-
-    settings: Settings
-    internal_url: str
-
-    def __call__(self) -> Starlette:
-        telemetry.set_up(self.settings.log_format, self.settings.log_level)
-        return create_app(
-            self.settings,
-            database_url=self.settings.database_url,
-            direct_url=self.settings.direct_database_url,
-            internal_url=self.internal_url,
-        )
+@contextmanager
+def _signals(handler: Any) -> Iterator[None]:
+    """Both signals that ask to stop go to `handler` inside the block, and where they went before afterwards."""
+    before = {kind: signal.signal(kind, handler) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for kind, earlier in before.items():
+            signal.signal(kind, earlier)
 
 
-def _require_schema(settings: Settings) -> None:
-    _require_schema_at(settings.database_url, settings.direct_database_url)
+def _served_app(settings: Settings, address: str) -> Starlette:
+    return create_app(
+        settings,
+        database_url=settings.database_url,
+        direct_url=settings.direct_database_url,
+        internal_url=address,
+    )
 
 
-def _require_schema_at(url: str, direct_url: str) -> None:
+def _served_app_or_exit(settings: Settings, address: str) -> Starlette:
+    """In a worker process: a failure is said here, and ends the command rather than being tried again."""
+    telemetry.set_up(settings.log_format, settings.log_level)
+    try:
+        return _served_app(settings, address)
+    except _EXPECTED as error:
+        _fail(_words(error))
+        sys.exit(START_FAILED)
+
+
+def _require_schema(url: str, direct_url: str) -> None:
     """Raises CommandFailed if the schema is not one this release works with, StorageFailed if nobody answers."""
     revision = current_revision(direct_url)
     engine = make_engine(url, 1)

@@ -17,6 +17,8 @@ from pygments.token import Comment, Keyword, Name, String
 COLOURED_CHARS = 20_000
 #: Some lexers take time that grows with the square of hostile code. After this much work the rest stays plain.
 COLOURING_SECONDS = 0.1
+#: Blocks whose coloured lines are kept: about as many as are streamed at once.
+KEPT_BLOCKS = 128
 
 #: What people write after the fence, pygments' name for it (empty: no colours), our name for it. Languages that are
 #: not here are named as written and stay plain, so that no unusual lexer ever meets hostile input.
@@ -91,9 +93,17 @@ def _label(word: str) -> str:
 
 
 def _coloured(code: str, word: str) -> str:
+    """The code with its colours; a last line that has no end is still being written and has none yet."""
     lexer = LANGUAGES.get(word, ("", ""))[0]
     if not lexer or len(code) > COLOURED_CHARS:
         return escape(code, quote=False)
+    lines, end, rest = code.rpartition("\n")
+    return _coloured_lines(lines + end, lexer) + escape(rest, quote=False)
+
+
+@lru_cache(maxsize=KEPT_BLOCKS)
+def _coloured_lines(code: str, lexer: str) -> str:
+    """Whole lines. While a block is streamed the same ones are asked for with every piece, and colours are dear."""
     parts: list[str] = []
     run, run_class, done = "", "", 0
     deadline = time.thread_time() + COLOURING_SECONDS

@@ -16,13 +16,18 @@ from dataclasses import dataclass
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
 #: A reader who acknowledges nothing for this long is gone (Linux; elsewhere only `send_timeout` notices).
 UNACKNOWLEDGED_SECONDS = 10
 #: Between the request to stop and the cancelling of what still runs.
 GRACE_SECONDS = 10
+#: How long a worker process may take to answer its first request.
+START_SECONDS = 60
 BACKLOG = 2048
+#: The exit status of a process whose application could not be started; it is not started again.
+START_FAILED = STARTUP_FAILURE
 
 
 class CannotListen(Exception):
@@ -55,14 +60,23 @@ def serve_app(app: ASGIApp, listener: socket.socket, *, on_ready: Callable[[], N
     return server.started
 
 
-def serve_processes(make_app: Callable[[], ASGIApp], listener: socket.socket, workers: int) -> None:
-    """Serve with several processes, replaced when they die, until a signal asks to stop.
+def serve_processes(
+    make_app: Callable[[], ASGIApp],
+    listener: socket.socket,
+    workers: int,
+    *,
+    on_ready: Callable[[], None] = lambda: None,
+) -> bool:
+    """Serve with several processes, replaced when they die; otherwise as `serve_app`.
 
-    `make_app` is called in each of them and must survive pickling. They end with their parent, however it ends.
+    `make_app` is called in each of them and must survive pickling; leaving with `START_FAILED` ends them all. They end
+    with their parent, however it ends.
     """
     config = _config(_InWorker(make_app))
     config.factory, config.workers = True, workers
-    Multiprocess(config, [listener]).run()
+    supervisor = _Supervisor(config, [listener], on_ready)
+    supervisor.run()
+    return all(process.exitcode != START_FAILED for process in supervisor.processes)
 
 
 def _config(app: object) -> uvicorn.Config:
@@ -100,6 +114,19 @@ class _Server(uvicorn.Server):
                 yield
             finally:
                 self._captured_signals.clear()
+
+
+class _Supervisor(Multiprocess):
+    """Says when every process is ready."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
+        super().__init__(config, sockets)
+        self._on_ready = on_ready
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        if all(process.wait_until_ready(START_SECONDS) for process in self.processes):
+            self._on_ready()
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from types import TracebackType
 from typing import Final
 
 import psycopg
-from sqlalchemy.exc import DBAPIError, StatementError
+from sqlalchemy.exc import DBAPIError, OperationalError, StatementError
 
-from memory_core.errors import CommitUnknown, StorageFailed
+from memory_core.errors import CommitUnknown, DatabaseUnreachable, StorageFailed
 
 TRANSIENT: Final = frozenset({"40001", "40P01"})  # serialization failure, deadlock
 _DRIVERS: Final = ("sqlalchemy", "psycopg")
@@ -27,14 +27,25 @@ def is_transient(error: BaseException) -> bool:
     return sqlstate(error) in TRANSIENT
 
 
-def reduce_error(error: Exception, *, at_commit: bool) -> StorageFailed:
+def reduce_error(error: Exception, *, at_commit: bool = False) -> StorageFailed:
     """The same failure in our own words. Raise it outside the `except` block, so that nothing hangs on to `error`."""
     lost = isinstance(error, DBAPIError) and error.connection_invalidated
     original = error.orig if isinstance(error, StatementError) else error
-    constraint = original.diag.constraint_name if isinstance(original, psycopg.Error) else None
-    failure = (CommitUnknown if lost and at_commit else StorageFailed)(sqlstate(error), constraint)
+    failure: StorageFailed
+    if lost and at_commit:
+        failure = CommitUnknown(sqlstate(error))
+    elif not lost and _is_of_connecting(error):
+        failure = DatabaseUnreachable()
+    else:
+        constraint = original.diag.constraint_name if isinstance(original, psycopg.Error) else None
+        failure = StorageFailed(sqlstate(error), constraint)
     failure.add_note(_place_of(error.__traceback__))
     return failure
+
+
+def _is_of_connecting(error: Exception) -> bool:
+    """An operational error without a statement and without a word from a server we were connected to."""
+    return isinstance(error, OperationalError) and error.statement is None and sqlstate(error) is None
 
 
 def forget_database_errors(error: BaseException) -> None:

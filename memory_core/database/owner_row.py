@@ -36,45 +36,42 @@ class LockedOwner:
     digest_key: bytes = field(repr=False)
 
 
+_THIS_OWNER: Final = (
+    sa.select(
+        owners.c.id,
+        owners.c.organization_id,
+        owners.c.agent_id,
+        owners.c.subject,
+        owners.c.version,
+        owners.c.memory_mode,
+        owners.c.learning_mode,
+        owners.c.first_activity_at,
+        owners.c.seeded_at,
+        organizations.c.digest_key,
+    )
+    .join(organizations, organizations.c.id == owners.c.organization_id)
+    .where(
+        owners.c.organization_id == sa.bindparam("organization_id"),
+        owners.c.agent_id == sa.bindparam("agent_id"),
+        owners.c.subject == sa.bindparam("subject"),
+    )
+)
+_LOCK: Final = _THIS_OWNER.with_for_update(of=owners, key_share=True)
+_LOCK_TO_ERASE: Final = _THIS_OWNER.with_for_update(of=owners)
+_CREATE: Final = insert(owners).on_conflict_do_nothing(constraint="uq_owners_key")
+
+
 def lock_owner(connection: Connection, owner: Owner, *, create: bool, erase: bool) -> LockedOwner:
     """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone."""
-    wanted = (
-        sa.select(
-            owners.c.id,
-            owners.c.organization_id,
-            owners.c.agent_id,
-            owners.c.subject,
-            owners.c.version,
-            owners.c.memory_mode,
-            owners.c.learning_mode,
-            owners.c.first_activity_at,
-            owners.c.seeded_at,
-            organizations.c.digest_key,
-        )
-        .join(organizations, organizations.c.id == owners.c.organization_id)
-        .where(
-            owners.c.organization_id == owner.organization_id,
-            owners.c.agent_id == owner.agent_id,
-            owners.c.subject == owner.subject,
-        )
-        .with_for_update(of=owners, key_share=not erase)
-    )
-    row = connection.execute(wanted).one_or_none()
+    lock = _LOCK_TO_ERASE if erase else _LOCK
+    key = {"organization_id": owner.organization_id, "agent_id": owner.agent_id, "subject": owner.subject}
+    row = connection.execute(lock, key).one_or_none()
     # Found, as a rule. More than one round only if the owner is erased at the very moment of coming back.
     for _ in range(_CREATE_ROUNDS if create else 0):
         if row is not None:
             break
-        connection.execute(
-            insert(owners)
-            .values(
-                id=new_id("own"),
-                organization_id=owner.organization_id,
-                agent_id=owner.agent_id,
-                subject=owner.subject,
-            )
-            .on_conflict_do_nothing(constraint="uq_owners_key")
-        )
-        row = connection.execute(wanted).one_or_none()
+        connection.execute(_CREATE, {"id": new_id("own"), **key})
+        row = connection.execute(lock, key).one_or_none()
     if row is None:
         raise OwnerGone
     known = {

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 from memory_core.database.transaction import Cancellation
 from tests.agent.turning import WAIT_SECONDS
 
-Act = Callable[[Connection], None]
+Act = Callable[[Connection], object]
 
 
 class DatabaseSteps:

@@ -152,10 +152,10 @@ async def open_house(
         workers.close()
 
 
-async def listen(running: RunningTurn, told: Told | None = None) -> Told:
+async def listen(running: RunningTurn, told: Told | None = None, *, seconds: float = WAIT_SECONDS) -> Told:
     """Read a running turn to its end, and wait until that is on record."""
     told = told or Told(running.turn)
-    async with asyncio.timeout(WAIT_SECONDS):
+    async with asyncio.timeout(seconds):
         async for batch in events_of(running):
             told.events += batch
         await running.ended()

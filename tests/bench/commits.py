@@ -37,11 +37,13 @@ from memory_core.store import commit_batches
 from tests.database import OrganizationForTests, make_organization
 
 WORKERS = 8
-#: Turns that have begun before the clock starts; a worker that has used all of its own stops the clock.
-TURNS_EACH = 60
+#: Turns of each worker that have begun before the clock starts, a second of it; whoever has used them up stops it.
+TURNS_A_SECOND = 50
 PROCESS = "prc_bench"
+MANY = 1_000_000
 
 Commit = Callable[[], None]
+Way = Callable[[Engine, "Writer", float], Iterator[Commit]]
 
 
 @dataclass(frozen=True)
@@ -63,31 +65,31 @@ class Writer:
         return (Operation(Target.MEMORY, Action.ADD, content=f"Worker {self.number} has counted to 000000."),)
 
 
-def bare(engine: Engine, writer: Writer) -> Iterator[Commit]:
+def bare(engine: Engine, writer: Writer, seconds: float) -> Iterator[Commit]:
     """The statements that nothing could do without."""
     for count in itertools.count():
         yield partial(_write_plainly, engine, writer.owner, f"Worker {writer.number} has counted to {count:06}.")
 
 
-def memory(engine: Engine, writer: Writer) -> Iterator[Commit]:
+def memory(engine: Engine, writer: Writer, seconds: float) -> Iterator[Commit]:
     """The store's own way."""
     for operations in writer.operations():
         yield partial(_keep, engine, writer.owner, operations)
 
 
-def turn(engine: Engine, writer: Writer) -> Iterator[Commit]:
+def turn(engine: Engine, writer: Writer, seconds: float) -> Iterator[Commit]:
     """The end of a turn, whole."""
-    begun = [_begin(engine, writer) for _ in range(TURNS_EACH)]
+    begun = [_begin(engine, writer) for _ in range(max(2, round(seconds * TURNS_A_SECOND)))]
     for operations, one in zip(writer.operations(), begun, strict=False):
         yield partial(_commit, engine, one, operations)
 
 
-WAYS: dict[str, Callable[[Engine, Writer], Iterator[Commit]]] = {"bare": bare, "memory": memory, "turn": turn}
+WAYS: dict[str, Way] = {"bare": bare, "memory": memory, "turn": turn}
 
 
 def commits_per_second(engine: Engine, way: str, writers: list[Writer], seconds: float) -> float:
     """Run one way with a thread for each writer, all at once."""
-    queues = [iter(WAYS[way](engine, writer)) for writer in writers]
+    queues = [iter(WAYS[way](engine, writer, seconds)) for writer in writers]
     first = [next(queue) for queue in queues]  # what has to be there before the clock starts is there now
     gate, stop, counts = threading.Barrier(len(writers) + 1), threading.Event(), [0] * len(writers)
 
@@ -184,7 +186,7 @@ def _begin(engine: Engine, writer: Writer) -> BegunTurn:
         agent_version=1,
         policy_version="memory_v1",
         memory_enabled=True,
-        turns_at_once=WORKERS * TURNS_EACH,
+        turns_at_once=MANY,
     )
     return begin_turn(engine, request)
 

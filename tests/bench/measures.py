@@ -20,6 +20,9 @@ MODEL, RELAY, BARE, APPLICATION, WITH_DATABASE = "model", "relay", "bare", "appl
 FIRST_NEXT, FIRST_NEW, FIRST_BUSY = "first, next message", "first, new chat", "first, busy"
 CPU_PACED, CPU_SATURATED, SPEED, MEMORY = "cpu, paced", "cpu, saturated", "tokens a second", "memory a stream"
 
+#: Somebody who has not signed in.
+NOBODY: Final = SignedIn("", "")
+
 COMMITS: Final = ("memory people", "turn people", "memory person", "turn person")
 
 

@@ -25,7 +25,7 @@ import httptools
 
 from tests.bench.loops import run
 
-#: An ordinary answer: paragraphs, a list, code, emphasis. A piece is about four characters, as tokens are.
+#: An ordinary answer: paragraphs, a list, code, emphasis. No two are quite alike, and nothing can be kept for the next.
 TEXT: Final = """\
 A bounded memory is a promise: it can be **read to the end**, by the person it is about and by the model. What is \
 not worth a line in it is left in the log, where a search will find it again.
@@ -39,7 +39,7 @@ Three things follow from that:
 In code the rule is short. The ledger holds what was staged, and one transaction keeps it:
 
 ```python
-def commit(ledger: Ledger) -> Receipt:
+def commit(ledger: Ledger) -> Receipt:  # answer NUMBER
     with transaction(owner) as unit:
         after = apply(unit.documents, ledger.operations)
         unit.store(after)
@@ -50,7 +50,8 @@ If the transaction fails, the answer says so, and what was remembered stays as i
 the rest of the work is in saying it plainly.
 
 """
-PIECES: Final = tuple(TEXT[at : at + 4] for at in range(0, len(TEXT), 4))
+#: Characters of a piece, about as many as a token has.
+PIECE_CHARS: Final = 4
 #: Pieces written at once when there is no delay between them.
 BATCH: Final = 16
 
@@ -107,8 +108,8 @@ def events(wish: Wish, number: int, *, has_usage: bool) -> Iterator[bytes]:
             json.dumps({"tool_calls": [{"index": 0, "id": "call_1", "type": "function", "function": function}]})
         )
     else:
-        for piece in itertools.islice(itertools.cycle(_PIECES_AS_JSON), wish.tokens):
-            yield event(piece)
+        for piece in itertools.islice(itertools.cycle(pieces(number)), wish.tokens):
+            yield event(json.dumps({"content": piece}, separators=(",", ":")))
     yield event("{}", '"tool_calls"' if wish.call is not None else '"stop"')
     if has_usage:
         counts = f'{{"prompt_tokens":100,"completion_tokens":{wish.tokens},"total_tokens":{100 + wish.tokens}}}'
@@ -116,7 +117,10 @@ def events(wish: Wish, number: int, *, has_usage: bool) -> Iterator[bytes]:
     yield _chunk(b"data: [DONE]\n\n")
 
 
-_PIECES_AS_JSON = tuple(json.dumps({"content": piece}, separators=(",", ":")) for piece in PIECES)
+def pieces(number: int) -> list[str]:
+    """The text of an answer, in the pieces it is sent in."""
+    text = TEXT.replace("NUMBER", f"{number:06}")
+    return [text[at : at + PIECE_CHARS] for at in range(0, len(text), PIECE_CHARS)]
 
 
 def _chunk(data: bytes) -> bytes:

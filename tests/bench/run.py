@@ -9,6 +9,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from tests.bench import table
 from tests.bench.application import Database, running_application, running_database
@@ -26,7 +28,7 @@ from tests.bench.measures import (
     the_model,
     the_relay,
 )
-from tests.bench.people import SignedIn, sign_in
+from tests.bench.people import sign_in
 from tests.bench.processes import Cores, allow_open_files, first_line, pin, running
 
 QUICK = Amount(
@@ -43,32 +45,61 @@ QUICK = Amount(
 OPEN_FILES = 16_384
 
 
+@dataclass(frozen=True)
+class Site:
+    """Everything that runs. The application three times: as people chat, always in one chat, always in a new one."""
+
+    cores: Cores
+    database: Database
+    model: Target
+    relay: Target
+    application: Target
+    one_chat: Target
+    new_chats: Target
+
+    @property
+    def targets(self) -> tuple[Target, Target, Target]:
+        return (self.model, self.relay, self.application)
+
+
+@contextmanager
+def open_site(cores: Cores, people: int, *, durable: bool = True, database: Database | None = None) -> Iterator[Site]:
+    """Start everything, with so many people signed in; all of it has ended on leaving."""
+    with ExitStack() as opened:
+        if database is None:
+            database = opened.enter_context(running_database(cores.server, durable=durable))
+        model = opened.enter_context(running(cores.load, "-m", "tests.bench.model"))
+        model_url = first_line(model)
+        relay = opened.enter_context(running(cores.server, "-m", "tests.bench.relay", f"{model_url}/v1"))
+        started = opened.enter_context(running_application(cores.server, database, f"{model_url}/v1"))
+        signed_in = [sign_in(started.address, f"person {number}") for number in range(people)]
+        application = partial(the_application, started.address, started.process.pid, database.pid, signed_in)
+        yield Site(
+            cores=cores,
+            database=database,
+            model=the_model(model_url, model.pid),
+            relay=the_relay(first_line(relay), relay.pid),
+            application=application(),
+            one_chat=application(messages_a_chat=1_000_000),
+            new_chats=application(messages_a_chat=1),
+        )
+
+
 def measure(amount: Amount, parts: frozenset[str], cores: Cores) -> Notes:
     """Run the named parts. Everything that was started has ended when this returns."""
     notes = Notes()
     allow_open_files(OPEN_FILES)
-    with ExitStack() as everything:
-        model = everything.enter_context(running(cores.load, "-m", "tests.bench.model"))
-        direct = the_model(first_line(model), model.pid)
-        database = everything.enter_context(running_database(cores.server))
-        pin(model.pid, cores.load)
-        with _relay(direct, cores) as relay, _application(direct, database, cores, amount.streams) as (ours, people):
-            new_chats = the_application(ours.address, ours.pid, database.pid, people, messages_a_chat=1)
-            one_chat = the_application(ours.address, ours.pid, database.pid, people, messages_a_chat=1_000)
-            for number in range(amount.rounds):
-                _say(f"round {number + 1} of {amount.rounds}")
-                if "first" in parts:
-                    run(first_text_alone(direct, relay, one_chat, new_chats, amount, notes))
-                if "paced" in parts:
-                    run(paced((direct, relay, ours), amount, notes))
-                if "saturated" in parts:
-                    run(saturated((relay, ours), amount, notes))
+    with running_database(cores.server) as database:
+        if parts & IN_ROUNDS:
+            with open_site(cores, amount.streams, database=database) as site:
+                for number in range(amount.rounds):
+                    _say(f"round {number + 1} of {amount.rounds}")
+                    _measure_round(site, amount, parts, notes)
         if "memory" in parts:
             _say(f"{amount.held:,} open streams")
-            with _relay(direct, cores) as relay:
-                run(held_open(relay, amount, notes))
-            with _application(direct, database, cores, amount.streams) as (ours, _):
-                run(held_open(ours, amount, notes))
+            with open_site(cores, amount.streams, database=database) as site:
+                for target in site.targets[1:]:
+                    run(held_open(target, amount, notes))
         if "commits" in parts:
             _say("commits")
             pin(database.pid, cores.load)
@@ -77,23 +108,17 @@ def measure(amount: Amount, parts: frozenset[str], cores: Cores) -> Notes:
     return notes
 
 
-PARTS = frozenset({"first", "paced", "saturated", "memory", "commits"})
+def _measure_round(site: Site, amount: Amount, parts: frozenset[str], notes: Notes) -> None:
+    if "first" in parts:
+        run(first_text_alone(site.model, site.relay, site.one_chat, site.new_chats, amount, notes))
+    if "paced" in parts:
+        run(paced(site.targets, amount, notes))
+    if "saturated" in parts:
+        run(saturated(site.targets[1:], amount, notes))
 
 
-@contextmanager
-def _relay(model: Target, cores: Cores) -> Iterator[Target]:
-    with running(cores.server, "-m", "tests.bench.relay", f"{model.address}/v1") as process:
-        yield the_relay(first_line(process), process.pid)
-
-
-@contextmanager
-def _application(
-    model: Target, database: Database, cores: Cores, people: int
-) -> Iterator[tuple[Target, list[SignedIn]]]:
-    """The application, and so many people who are signed in."""
-    with running_application(cores.server, database, f"{model.address}/v1") as started:
-        signed_in = [sign_in(started.address, f"person {number}") for number in range(people)]
-        yield the_application(started.address, started.process.pid, database.pid, signed_in), signed_in
+IN_ROUNDS = frozenset({"first", "paced", "saturated"})
+PARTS = IN_ROUNDS | {"memory", "commits"}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -104,7 +129,7 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     amount = QUICK if given.quick else Amount()
     if given.rounds:
-        amount = Amount(**{**vars(amount), "rounds": given.rounds})
+        amount = replace(amount, rounds=given.rounds)
     started = time.monotonic()
     notes = measure(amount, frozenset(given.only or PARTS), Cores.chosen())
     print("\n".join(table.lines(notes)))

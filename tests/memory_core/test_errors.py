@@ -6,6 +6,7 @@ from memory_core import errors
 from memory_core.document import Target
 from memory_core.errors import (
     CommitUnknown,
+    DatabaseUnreachable,
     MemoryCoreError,
     MemoryUnavailable,
     OperationRefused,
@@ -73,6 +74,8 @@ def test_every_error_carries_what_it_was_given() -> None:
     assert (failed.sqlstate, failed.constraint) == ("57014", "owners_pkey")
     assert str(failed) == "the database failed: sqlstate 57014, constraint owners_pkey"
     assert (CommitUnknown().sqlstate, CommitUnknown().constraint) == (None, None)
+    assert (DatabaseUnreachable().sqlstate, DatabaseUnreachable().constraint) == (None, None)
+    assert str(DatabaseUnreachable()) == "the database cannot be reached at its address, or does not let us in"
 
 
 def test_the_codes_are_those_of_the_contract() -> None:

@@ -37,6 +37,15 @@ def test_a_match_names_exactly_one_entry_or_the_batch_is_refused(snapshot: Snaps
 
 
 @pytest.mark.invariant("I03")
+@pytest.mark.parametrize("entries", [("Likes tea", "Likes milk"), ("Likes tea", "Likes milk", "Likes jam")])
+def test_two_entries_are_already_too_many(entries: tuple[str, ...]) -> None:
+    """A match in two or three entries is ambiguous, for editing and for removing."""
+    for operation in (remove("Likes"), replace("Likes", "Likes nothing")):
+        refused = refusal(apply_operations, Snapshot(user=entries), [add("first"), operation])
+        assert (refused.code, refused.operation, refused.target) == ("match_ambiguous", 1, USER)
+
+
+@pytest.mark.invariant("I03")
 def test_a_match_looks_into_its_own_document_only() -> None:
     """The same words in the other document neither match nor make a match ambiguous."""
     snapshot = Snapshot(user=("Likes tea",), memory=("Likes tea in meetings",))

@@ -2,6 +2,7 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -43,16 +44,20 @@ class TestReceipts:
         assert "Uses Go" not in repr(receipt)
         assert "Uses Go" not in repr(done)
 
-    def test_receipts_are_found_by_their_turns_too(self, keeper: Keeper) -> None:
-        """Oldest first; asking for nothing finds nothing."""
-        first = keeper.saved(add("a"), turn_id="trn_1").receipt_id
-        second = keeper.saved(add("b"), turn_id="trn_2").receipt_id
+    def test_receipts_are_found_by_their_turns_and_conversations_too(self, keeper: Keeper) -> None:
+        """Oldest first; asking for nothing finds nothing, not what belongs to no conversation."""
+        first = keeper.saved(add("a"), turn_id="trn_1", conversation_id="cht_1").receipt_id
+        second = keeper.saved(add("b"), turn_id="trn_2", conversation_id="cht_1").receipt_id
+        third = keeper.saved(add("c")).receipt_id
         with keeper.engine.connect() as connection:
-            assert [each.id for each in find_receipts(connection, keeper.id, turn_ids=["trn_2", "trn_1"])] == [
-                first,
-                second,
-            ]
-            assert find_receipts(connection, keeper.id) == ()
+
+            def found(**wanted: Any) -> list[str]:
+                return [receipt.id for receipt in find_receipts(connection, keeper.id, **wanted)]
+
+            assert found(turn_ids=["trn_2", "trn_1"]) == [first, second]
+            assert found(conversation_id="cht_1") == [first, second]
+            assert found(conversation_id="cht_1", receipt_ids=[third]) == [first, second, third]
+            assert found() == []
 
     @pytest.mark.invariant("I26")
     def test_another_persons_receipt_is_not_there(self, keeper: Keeper) -> None:

@@ -29,12 +29,10 @@ _TURNS: LiteralString = """
      ORDER BY turns.started_at
 """
 _OWNERS: LiteralString = """
-    SELECT owners.*,
-           coalesce((SELECT content FROM remembrancer.agent_memory WHERE user_id = owners.id AND memory_type = 'user'),
-                    '') AS user_document,
-           coalesce((SELECT content FROM remembrancer.agent_memory WHERE user_id = owners.id AND memory_type = 'memory'),
-                    '') AS memory_document
+    SELECT owners.*, coalesce(profile.content, '') AS user_document, coalesce(work.content, '') AS memory_document
       FROM remembrancer.owners
+      LEFT JOIN remembrancer.agent_memory profile ON profile.user_id = owners.id AND profile.memory_type = 'user'
+      LEFT JOIN remembrancer.agent_memory work ON work.user_id = owners.id AND work.memory_type = 'memory'
 """
 _RECEIPTS: LiteralString = "SELECT * FROM remembrancer.memory_changes ORDER BY created_at"
 _ANSWERS: LiteralString = """

@@ -186,10 +186,11 @@ class KillRun:
         """What a person does next: send again what was not answered (it runs once), then say something new."""
         person, sending = turn.person, turn.sending
         if not sending.ended:
-            turn.sent_again = await person.say(turn.story.message, key=sending.key, new_chat="/turns" not in sending.path)
-            assert turn.sent_again.status in (200, 204), (turn.sent_again.status, turn.sent_again.body)
-            if turn.sent_again.status == 204:
-                person.chat = turn.sent_again.headers["HX-Redirect"].rpartition("/")[2]
+            again = await person.say(turn.story.message, key=sending.key, new_chat="/turns" not in sending.path)
+            assert again.status in (200, 204), (again.status, again.body)
+            if again.status == 204:
+                person.chat = again.headers["HX-Redirect"].rpartition("/")[2]
+            turn.sent_again = again
         else:
             person.chat = sending.started["conversationId"]
         story = Story(next(self._tokens))

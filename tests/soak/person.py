@@ -63,11 +63,15 @@ class Sending:
         await asyncio.wait_for(asyncio.wait([self._task]), PATIENCE_SECONDS)
         assert self._task.done(), "the stream does not end"
 
-    async def cut(self) -> None:
-        """Lose the connection, whatever it was doing."""
+    def begin_cut(self) -> None:
+        """Lose the connection, whatever it was doing; also before the first byte."""
         assert self._task is not None
         self._task.cancel()
-        await asyncio.wait([self._task])
+
+    async def cut(self) -> None:
+        """The same, and wait until our end is closed."""
+        self.begin_cut()
+        await self.over()
 
     def _begin(self, reading: Any) -> None:
         self._task = asyncio.create_task(self._read(reading))

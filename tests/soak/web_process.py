@@ -17,6 +17,12 @@ ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60.0
 
 
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
 @dataclass
 class WebProcess:
     """One deployment on one address. `database_url` empty: it brings its embedded server. `started_at`: monotonic."""
@@ -25,7 +31,7 @@ class WebProcess:
     model_url: str
     database_url: str = ""
     environ: Mapping[str, str] = field(default_factory=dict)
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=_free_port)
     started_at: float = 0.0
     _process: asyncio.subprocess.Process | None = None
 
@@ -125,9 +131,3 @@ async def running_process(process: WebProcess) -> AsyncIterator[WebProcess]:
             process.signal(signal.SIGCONT)
             process.signal(signal.SIGTERM)
             await process.ended()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

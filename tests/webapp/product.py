@@ -1,8 +1,8 @@
 """The whole product on loopback, as a person meets it: its own server, a scripted model, and browsers that are cookies.
 
-    with running_product(database_url, tmp_path, model.base_url) as product:
-        ada = product.sign_in("ada")
-        ada.say("Hello").ended["outcome"]
+with running_product(database_url, tmp_path, model.base_url) as product:
+    ada = product.sign_in("ada")
+    ada.say("Hello").ended["outcome"]
 """
 
 import re

@@ -14,10 +14,11 @@ from alembic.script import ScriptDirectory
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.exc import StatementError
 
+from memory_core.database.database_errors import reduce_error
 from memory_core.database.engine import make_direct_engine
 from memory_core.database.migrations.rules import MigrationRefused
 from memory_core.database.tables import SCHEMA
-from memory_core.database.transaction import Limits, set_timeouts, sqlstate, transaction
+from memory_core.database.transaction import Limits, set_timeouts, transaction
 from memory_core.errors import StorageFailed
 
 __all__ = [
@@ -56,7 +57,7 @@ def migrate(url: str, revision: str = HEAD) -> str | None:
             _move(config, _revision(connection), revision)
             return _revision(connection)
     except StatementError as error:
-        failure = StorageFailed(sqlstate(error))
+        failure = reduce_error(error)
     raise failure
 
 

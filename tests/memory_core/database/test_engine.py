@@ -5,6 +5,7 @@ import signal
 import socket
 import time
 from pathlib import Path
+from typing import cast
 
 import pytest
 from sqlalchemy.engine import make_url
@@ -12,7 +13,7 @@ from sqlalchemy.engine import make_url
 from memory_core.database.embedded import EmbeddedServer
 from memory_core.database.engine import BoundedConnection, make_direct_engine, make_engine, parse_url
 from memory_core.database.transaction import Limits, Unit, transaction
-from memory_core.errors import StorageFailed
+from memory_core.errors import DatabaseUnreachable, StorageFailed
 from tests.database import engine_on
 from tests.memory_core.database.processes import postmaster_pid
 from tests.memory_core.database.waiting import backend_pid
@@ -38,8 +39,7 @@ def test_another_kind_of_address_is_refused_without_repeating_it(address: str) -
 def test_a_connection_is_bounded_and_prepares_nothing(database_url: str) -> None:
     """Fit for PgBouncer, with a name for the operator, and a limit on each answer."""
     with engine_on(database_url, answer_seconds=7.0) as engine, engine.connect() as connection:
-        line = connection.connection.dbapi_connection
-        assert isinstance(line, BoundedConnection)
+        line = cast(BoundedConnection, connection.connection.dbapi_connection)
         assert (line.answer_seconds, line.prepare_threshold) == (7.0, None)
         assert connection.exec_driver_sql("SHOW application_name").scalar() == "remembrancer"
         assert connection.exec_driver_sql("SHOW transaction_isolation").scalar() == "read committed"
@@ -67,7 +67,7 @@ def test_an_address_where_nobody_answers_is_given_up() -> None:
         port = silent.getsockname()[1]
         with engine_on(f"postgresql://postgres@127.0.0.1:{port}/x?connect_timeout=2") as engine:
             started = time.monotonic()
-            with pytest.raises(StorageFailed):
+            with pytest.raises(DatabaseUnreachable):
                 transaction(engine, lambda unit: pytest.fail("ran"))
             assert time.monotonic() - started < 6
 

@@ -1,0 +1,83 @@
+"""An answer written again: the question it answers, and how what its earlier answers saved is taken back first (R24).
+
+Every new answer to a question takes back what the one before it had saved, and says so in its own receipt; so the
+receipts of one question are a chain, and its whole inverse leads to memory as it was before the question was answered
+at all. It is staged as the first batch of the new turn and commits with the new answer or not at all.
+"""
+
+import sqlalchemy as sa
+
+from agent.errors import TurnInProgress, TurnNotFound
+from agent.outcome import Outcome
+from agent.transcript import storable
+from memory_core.database.rows import Record
+from memory_core.database.tables import messages, turns
+from memory_core.database.transaction import Unit
+from memory_core.document import Snapshot
+from memory_core.errors import OperationRefused, RefusalCode
+from memory_core.operations import Operation, apply_operations, ensure_unchanged_since, inverse_operations
+from memory_core.receipts import Receipt, find_receipts
+
+
+def find_regenerated(unit: Unit, conversation_id: str, turn_id: str) -> Record:
+    """The turn whose question is asked again. Raises ``TurnNotFound`` unless it is this owner's and of this
+    conversation, ``TurnInProgress`` while it runs.
+    """
+    row = unit.connection.execute(
+        sa.select(turns).where(
+            turns.c.id == storable(turn_id),
+            turns.c.owner_id == unit.locked_owner.id,
+            turns.c.conversation_id == storable(conversation_id),
+        )
+    ).first()
+    if row is None:
+        raise TurnNotFound
+    if row.outcome == Outcome.RUNNING:
+        raise TurnInProgress
+    return row
+
+
+def question_at(unit: Unit, conversation_id: str, place: int) -> str:
+    """The question that stands at a place of the log."""
+    question: str = unit.connection.execute(
+        sa.select(messages.c.content).where(messages.c.conversation_id == conversation_id, messages.c.place == place)
+    ).scalar_one()
+    return question
+
+
+def inverse_of_answers(
+    unit: Unit, conversation_id: str, question_place: int, snapshot: Snapshot
+) -> tuple[tuple[Operation, ...], str | None]:
+    """The batch that takes back what the answers to a question have saved, and the receipt it begins with.
+
+    Nothing, and None, if there is nothing to take back or not all of it can be: its time is over, or an entry is no
+    longer as the answer left it.
+    """
+    answers = sa.select(turns.c.id).where(
+        turns.c.conversation_id == conversation_id, turns.c.question_place == question_place
+    )
+    found = find_receipts(
+        unit.connection, unit.locked_owner.id, turn_ids=unit.connection.execute(answers).scalars().all()
+    )
+    newest = next((receipt for receipt in reversed(found) if receipt.can_be_undone), None)
+    if newest is None:
+        return (), None
+    try:
+        return _inverse(newest, {receipt.id: receipt for receipt in found}, snapshot), newest.id
+    except OperationRefused:
+        return (), None
+
+
+def _inverse(newest: Receipt, receipts: dict[str, Receipt], snapshot: Snapshot) -> tuple[Operation, ...]:
+    """The inverses of a chain of receipts, one after the other. Raises OperationRefused."""
+    operations: tuple[Operation, ...] = ()
+    receipt: Receipt | None = newest
+    while receipt is not None:
+        if not receipt.changes:  # its words are no longer kept
+            raise OperationRefused(RefusalCode.CHANGED_SINCE)
+        ensure_unchanged_since(snapshot, receipt.changes)
+        inverse = inverse_operations(receipt.changes)
+        snapshot = apply_operations(snapshot, inverse)
+        operations += inverse
+        receipt = receipts.get(receipt.undoes_id or "")
+    return operations

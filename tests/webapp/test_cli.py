@@ -1,0 +1,225 @@
+"""The command line: what it refuses and how it says so, what it starts, and that it stops all of it."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.webapp.command import clean_environ, finished, free_port, started
+from webapp import cli
+from webapp.settings import SETTINGS
+
+
+@pytest.fixture(autouse=True)
+def no_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Commands that run in this process see no setting of whoever runs the tests."""
+    for row in SETTINGS:
+        monkeypatch.delenv(row.name, raising=False)
+        monkeypatch.delenv(f"{row.name}_FILE", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def assert_one_line(said: str, *parts: str) -> None:
+    assert said.count("\n") == 1
+    assert said.startswith("remembrancer: ")
+    assert "Traceback" not in said
+    for part in parts:
+        assert part in said
+
+
+# Wrong usage.
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("nonsense",),
+        ("dev", "--host", "0.0.0.0"),
+        ("dev", "--host", "::"),
+        ("dev", "--host", "192.168.0.1"),
+        ("dev", "--host", "example.org"),
+        ("dev", "--port", "0"),
+        ("dev", "--port", "65536"),
+        ("dev", "--port", "http"),
+        ("serve", "--workers", "0"),
+        ("migrate", "--to"),
+        *((later,) for later in ("worker", "seed", "keys", "export", "import", "erase")),
+    ],
+)
+def test_wrong_usage_ends_with_two(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is started; the usage is on standard error. A command that is not built yet does not exist."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "usage: remembrancer" in capsys.readouterr().err
+
+
+def test_dev_says_why_it_stays_on_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """A sign-in page that believes every name must not be reachable from elsewhere."""
+    with pytest.raises(SystemExit):
+        cli.main(["dev", "--host", "0.0.0.0"])
+    assert "this machine only" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "address"), [("localhost", "127.0.0.1"), ("[::1]", "::1"), ("127.1.2.3", "127.1.2.3")]
+)
+def test_every_loopback_address_is_one(given: str, address: str) -> None:
+    """Names and brackets are understood."""
+    assert cli._parser().parse_args(["dev", "--host", given]).host == address
+
+
+def test_every_command_takes_a_data_folder(tmp_path: Path) -> None:
+    """CONTRACT: every command takes --data-dir."""
+    for command in ("dev", "serve", "migrate", "probe"):
+        assert cli._parser().parse_args([command, "--data-dir", str(tmp_path)]).data_dir == tmp_path
+
+
+# Failures are one line.
+
+
+def test_serve_names_every_missing_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of them at once, in one line; exit 1."""
+    assert cli.main(["serve"]) == 1
+    assert_one_line(
+        capsys.readouterr().err,
+        "REMEMBRANCER_DATABASE_URL is missing",
+        "REMEMBRANCER_PUBLIC_URL is missing",
+        "REMEMBRANCER_SECRET_KEY is missing",
+        "REMEMBRANCER_OIDC_ISSUER is missing",
+        "REMEMBRANCER_OIDC_CLIENT_ID is missing",
+        "OPENAI_API_KEY",
+    )
+
+
+def test_a_database_that_is_not_there_is_one_line_without_its_password(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For each command that needs one."""
+    url = f"postgresql://ada:velvet-otter-91@127.0.0.1:{free_port()}/nothing"
+    monkeypatch.setenv("REMEMBRANCER_DATABASE_URL", url)
+    for command in ("migrate", "probe"):
+        assert cli.main([command]) == 1
+        said = capsys.readouterr().err
+        assert_one_line(said, "database")
+        assert "velvet-otter" not in said
+
+
+def test_signals_go_where_they_went_before(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command borrows the handlers of SIGINT and SIGTERM and gives them back."""
+    before = [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)]
+    cli.main(["serve"])
+    assert [signal.getsignal(kind) for kind in (signal.SIGINT, signal.SIGTERM)] == before
+    assert capsys.readouterr().err
+
+
+# The schema.
+
+
+def served_settings(database_url: str) -> dict[str, str]:
+    return {
+        "REMEMBRANCER_DATABASE_URL": database_url,
+        "REMEMBRANCER_PUBLIC_URL": "http://127.0.0.1:8000",
+        "REMEMBRANCER_SECRET_KEY": "k" * 32,
+        "REMEMBRANCER_OIDC_ISSUER": "https://id.example.org",
+        "REMEMBRANCER_OIDC_CLIENT_ID": "remembrancer",
+        "OPENAI_BASE_URL": "http://127.0.0.1:9/v1",
+    }
+
+
+def test_a_database_is_migrated_probed_and_taken_back(
+    empty_database_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before it is migrated, probe and serve say what to type; after `--to base` they do so again."""
+    for name, value in served_settings(empty_database_url).items():
+        monkeypatch.setenv(name, value)
+
+    def said(*arguments: str) -> tuple[int, str]:
+        status = cli.main(arguments)
+        captured = capsys.readouterr()
+        return status, captured.out + captured.err
+
+    for command in ("probe", "serve"):
+        assert said(command) == (1, "remembrancer: the database has no schema yet. Run: remembrancer migrate\n")
+    assert said("migrate") == (0, "The database is at revision 0001.\n")
+    assert said("migrate") == (0, "The database is at revision 0001.\n")
+    assert said("probe")[0] == 0
+    assert said("migrate", "--to", "9999")[0] == 1
+    assert said("migrate", "--to", "base") == (0, "The database holds nothing of Remembrancer.\n")
+    assert said("probe")[0] == 1
+
+
+# The whole, in processes of its own.
+
+
+@pytest.mark.slow
+def test_dev_starts_everything_and_stops_everything(tmp_path: Path) -> None:
+    """One command from an empty folder to a page that answers; a second start keeps the data; both signals end it."""
+    environ, port = clean_environ(), free_port()
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        with started("dev", cwd=tmp_path, environ=environ, port=port) as dev:
+            dev.read_until("Ctrl-C")
+            assert dev.lines[0] == f"Remembrancer is ready: {dev.url}"
+            assert "Sign in as ada" in dev.lines[1]
+            assert "rehearsal model" in dev.lines[2]
+            assert str(tmp_path / ".remembrancer") in dev.lines[3]
+            assert dev.get("/readyz").status_code == 200
+            attached = finished("probe", cwd=tmp_path, environ=environ)
+            assert attached.returncode == 0, attached.stderr
+            assert dev.stop(kind) == 0
+            assert dev.rest() == ""
+    key = (tmp_path / ".remembrancer" / "secret.key").read_bytes()
+    assert len(key) >= 32
+    assert not (tmp_path / ".remembrancer" / "postgres" / "data" / "postmaster.pid").exists()
+
+
+@pytest.mark.slow
+def test_a_second_dev_says_what_is_taken(tmp_path: Path) -> None:
+    """The port first, then the folder; one line each."""
+    environ, port = clean_environ(), free_port()
+    with started("dev", cwd=tmp_path, environ=environ, port=port) as dev:
+        dev.read_until("Ctrl-C")
+        same_port = finished("dev", "--port", str(port), cwd=tmp_path, environ=environ)
+        same_folder = finished("dev", "--port", str(free_port()), cwd=tmp_path, environ=environ)
+        assert dev.stop() == 0
+    assert same_port.returncode == same_folder.returncode == 1
+    assert_one_line(same_port.stderr, f"port {port} is taken", "--port")
+    assert_one_line(same_folder.stderr, "in use", "--data-dir")
+
+
+def test_dev_says_that_there_is_no_postgresql(tmp_path: Path) -> None:
+    """A folder without the programs: one line, exit 1."""
+    (tmp_path / "empty").mkdir()
+    environ = clean_environ(REMEMBRANCER_PG_BIN=str(tmp_path / "empty"))
+    done = finished("dev", "--port", str(free_port()), cwd=tmp_path, environ=environ)
+    assert done.returncode == 1
+    assert_one_line(done.stderr, "PostgreSQL", "REMEMBRANCER_PG_BIN")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_serve_serves_and_stops(database_url: str, tmp_path: Path, workers: int) -> None:
+    """On a migrated database, in one process or several; SIGTERM ends it with 0."""
+    port = free_port()
+    environ = clean_environ(**served_settings(database_url))
+    environ["REMEMBRANCER_PUBLIC_URL"] = f"http://127.0.0.1:{port}"
+    with started("serve", "--workers", str(workers), cwd=tmp_path, environ=environ, port=port) as serve:
+        serve.read_until("Remembrancer is ready")
+        assert serve.get("/readyz").status_code == 200
+        assert "Sign in" in serve.get("/sign-in").text
+        assert serve.stop() == 0
+        assert serve.rest() == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_killed_serve_takes_its_workers_with_it(database_url: str, tmp_path: Path) -> None:
+    """After kill -9 of the parent nobody listens on the port any more: a later start could take it."""
+    port = free_port()
+    environ = clean_environ(**served_settings(database_url))
+    environ["REMEMBRANCER_PUBLIC_URL"] = f"http://127.0.0.1:{port}"
+    with started("serve", "--workers", "2", cwd=tmp_path, environ=environ, port=port) as serve:
+        serve.read_until("Remembrancer is ready")
+        serve.stop(signal.SIGKILL)
+        serve.rest()
