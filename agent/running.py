@@ -6,7 +6,7 @@ wait until the end is on record. Nothing here knows HTTP or SQL.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 from agent import telemetry
 from agent.begin import BegunTurn, TurnRequest
@@ -171,12 +171,3 @@ class RunningTurns:
             running.interrupt(Outcome.INTERRUPTED)
         if self._running:
             await asyncio.wait([running.task for running in self._running.values()], timeout=within_seconds)
-
-
-async def events_of(running: RunningTurn, pace_seconds: float = 0.0) -> AsyncIterator[list[TurnEvent]]:
-    """What a turn says, in the batches in which a reader can take it: text at most once every ``pace_seconds``."""
-    loop, texts_from = asyncio.get_running_loop(), 0.0
-    while (batch := await running.outbox.take(texts_from)) is not None:
-        yield batch
-        if isinstance(batch[-1], TextDelta):
-            texts_from = loop.time() + pace_seconds

@@ -89,6 +89,7 @@ def set_up(log_format: str = "text", level: str = "info") -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(level.upper())
+    logging.raiseExceptions = False  # a handler that fails would print the exception it was called under, words and all
     quiet()
 
 

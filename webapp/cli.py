@@ -8,6 +8,7 @@ import argparse
 import ipaddress
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from memory_core.database.probe import ProbeFailed, probe
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
 from webapp.errors import OrganizationMoved
-from webapp.server import START_FAILED, CannotListen, listen, serve_app, serve_processes
+from webapp.server import CannotListen, listen, serve_app, serve_processes
 from webapp.setting_values import origin_of
 from webapp.settings import Command, Settings, SettingsError, load_settings
 
@@ -44,7 +45,6 @@ _EXPECTED = (
     ProbeFailed,
     StorageFailed,
 )
-NOT_STARTED = "the application did not start; the log above says why"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,23 +54,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _signals(signal.default_int_handler):  # both kinds of stop unwind what was started
             run(options)
-    except _EXPECTED as error:
-        return _fail(_words(error))
     except KeyboardInterrupt:
         return 0
+    except Exception as error:  # noqa: BLE001 - the edge of the process: one line, and no traceback
+        _explain(error)
+        return 1
     return 0
 
 
-def _fail(words: str) -> int:
+def _explain(error: Exception) -> None:
+    """One line on standard error. What nobody foresaw is told by its kind and place; its words may be anybody's."""
+    if isinstance(error, StorageFailed):
+        detail = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
+        words = f"the database does not answer as it should{detail}: check REMEMBRANCER_DATABASE_URL, and that it runs"
+    elif isinstance(error, _EXPECTED):
+        words = str(error)
+    else:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        words = f"a fault in the program: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
     print(f"remembrancer: {words}", file=sys.stderr)
-    return 1
-
-
-def _words(error: Exception) -> str:
-    if not isinstance(error, StorageFailed):
-        return str(error)
-    detail = f" (SQLSTATE {error.sqlstate})" if error.sqlstate else ""
-    return f"the database does not answer as it should{detail}: check REMEMBRANCER_DATABASE_URL, and that it runs"
 
 
 # The commands.
@@ -85,8 +87,7 @@ def _dev(options: argparse.Namespace) -> None:
     with listen(options.host, options.port) as listener, _database(settings) as database:
         migrate(database.direct_url)
         app = create_app(settings, database_url=database.url, direct_url=database.direct_url, internal_url=address)
-        if not serve_app(app, listener, on_ready=lambda: print(_greeting(settings, address), flush=True)):
-            raise CommandFailed(NOT_STARTED)
+        serve_app(app, listener, on_ready=lambda: print(_greeting(settings, address), flush=True))
 
 
 def _serve(options: argparse.Namespace) -> None:
@@ -98,14 +99,12 @@ def _serve(options: argparse.Namespace) -> None:
     def greet() -> None:
         print(_greeting(settings, address), flush=True)
 
+    make_app = partial(_served_app, settings, address)
     with listen(options.host, options.port) as listener:
-        if options.workers > 1:
-            in_worker = partial(_served_app_or_exit, settings, address)
-            is_started = serve_processes(in_worker, listener, options.workers, on_ready=greet)
-        else:
-            is_started = serve_app(_served_app(settings, address), listener, on_ready=greet)
-    if not is_started:
-        raise CommandFailed(NOT_STARTED)
+        if options.workers == 1:
+            serve_app(make_app(), listener, on_ready=greet)
+        elif not serve_processes(make_app, listener, options.workers, explain=_explain, on_ready=greet):
+            sys.exit(1)
 
 
 def _migrate(options: argparse.Namespace) -> None:
@@ -163,22 +162,14 @@ def _signals(handler: Any) -> Iterator[None]:
 
 
 def _served_app(settings: Settings, address: str) -> Starlette:
+    """Also the first thing a worker process does, so it sets up its own log."""
+    telemetry.set_up(settings.log_format, settings.log_level)
     return create_app(
         settings,
         database_url=settings.database_url,
         direct_url=settings.direct_database_url,
         internal_url=address,
     )
-
-
-def _served_app_or_exit(settings: Settings, address: str) -> Starlette:
-    """In a worker process: a failure is said here, and ends the command rather than being tried again."""
-    telemetry.set_up(settings.log_format, settings.log_level)
-    try:
-        return _served_app(settings, address)
-    except _EXPECTED as error:
-        _fail(_words(error))
-        sys.exit(START_FAILED)
 
 
 def _require_schema(url: str, direct_url: str) -> None:

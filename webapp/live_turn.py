@@ -4,13 +4,14 @@ What opens and what closes the stream is what a reload would show at that moment
 closing is read from the database after the turn's end is on record.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from agent.events import MemoryStaged, TextDelta, ToolStarted, TurnEnded, TurnEvent, TurnStarted
 from agent.outcome import MemoryStatus, Outcome
-from agent.running import RunningTurn, events_of
+from agent.running import RunningTurn
 from memory_core.errors import StorageFailed
 from webapp import frames, presenting, words
 from webapp.auth.person import Person
@@ -21,6 +22,8 @@ from webapp.views import AnswerState, AnswerView, Place, QuestionView, TurnView
 
 #: Seconds between two frames of text; the first leaves at once (DESIGN R22).
 PACE_SECONDS = 0.04
+#: How far the clocks of the loop and of the renderer may be apart.
+CLOCK_SECONDS = 0.002
 
 
 class LiveTurn:
@@ -36,8 +39,11 @@ class LiveTurn:
 
     async def frames(self) -> AsyncIterator[bytes]:
         """Ready bytes, one piece for whatever has come together since the last."""
-        async for batch in events_of(self._running, PACE_SECONDS):
+        loop, texts_from = asyncio.get_running_loop(), 0.0
+        while (batch := await self._running.outbox.take(texts_from)) is not None:
             yield b"".join([await self._frame(event) for event in batch])
+            if isinstance(batch[-1], TextDelta):
+                texts_from = loop.time() + max(PACE_SECONDS, self._markdown.rest_seconds + CLOCK_SECONDS)
 
     async def _frame(self, event: TurnEvent) -> bytes:
         match event:

@@ -77,6 +77,11 @@ class MarkdownStream:
         self._rest_until = started + (self._clock() - started) * (1 + REST_FACTOR)
         return BlocksChange(frozen, self._live)
 
+    @property
+    def rest_seconds(self) -> float:
+        """How long it would still rest: whoever feeds it only after that sees every piece at once."""
+        return max(0.0, self._rest_until - self._clock())
+
     def finish(self) -> Markup:
         """The whole answer, rendered once: exactly ``render_markdown`` of all pieces."""
         return render_markdown("".join(self._pieces))

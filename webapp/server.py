@@ -4,6 +4,7 @@ A stop (SIGINT, SIGTERM) closes the socket, lets open streams say goodbye, and c
 over; a second Ctrl-C does not wait. Access logs stay off: they would hold what people search for.
 """
 
+import logging
 import multiprocessing
 import os
 import signal
@@ -11,11 +12,11 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 
@@ -26,8 +27,6 @@ GRACE_SECONDS = 10
 #: How long a worker process may take to answer its first request.
 START_SECONDS = 60
 BACKLOG = 2048
-#: The exit status of a process whose application could not be started; it is not started again.
-START_FAILED = STARTUP_FAILURE
 
 
 class CannotListen(Exception):
@@ -47,17 +46,17 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_app(app: ASGIApp, listener: socket.socket, *, on_ready: Callable[[], None] = lambda: None) -> bool:
-    """Serve until a signal asks to stop; returns whether the application could be started.
+def serve_app(app: ASGIApp, listener: socket.socket, *, on_ready: Callable[[], None] = lambda: None) -> None:
+    """Serve until a signal asks to stop; the signal has been dealt with when this returns.
 
-    `on_ready` is called once, when requests are answered. The signal has been dealt with when this returns.
+    `on_ready` is called once, when requests are answered. Raises what the application's own start or end raised.
     """
-    server = _Server(_config(app), on_ready)
-    try:
+    failures: list[Exception] = []
+    server = _Server(_config(_Explaining(app, failures.append)), on_ready)
+    with suppress(SystemExit):  # uvicorn's word for a start that failed
         server.run([listener])
-    except SystemExit:
-        return False  # uvicorn's word for a start that failed; the reason is in the log
-    return server.started
+    if failures:
+        raise failures[0]
 
 
 def serve_processes(
@@ -65,18 +64,19 @@ def serve_processes(
     listener: socket.socket,
     workers: int,
     *,
+    explain: Callable[[Exception], None],
     on_ready: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Serve with several processes, replaced when they die; otherwise as `serve_app`.
+    """Serve with several processes, replaced when they die, until a signal asks to stop. They end with their parent.
 
-    `make_app` is called in each of them and must survive pickling; leaving with `START_FAILED` ends them all. They end
-    with their parent, however it ends.
+    `make_app` and `explain` are called in each of them and must survive pickling. An application that cannot be started
+    is explained there and ends them all; then False is returned.
     """
-    config = _config(_InWorker(make_app))
+    config = _config(_InWorker(make_app, explain))
     config.factory, config.workers = True, workers
     supervisor = _Supervisor(config, [listener], on_ready)
     supervisor.run()
-    return all(process.exitcode != START_FAILED for process in supervisor.processes)
+    return all(process.exitcode != STARTUP_FAILURE for process in supervisor.processes)
 
 
 def _config(app: object) -> uvicorn.Config:
@@ -134,10 +134,38 @@ class _InWorker:
     """What a worker process runs first."""
 
     make_app: Callable[[], ASGIApp]
+    explain: Callable[[Exception], None]
 
     def __call__(self) -> ASGIApp:
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        return self.make_app()
+        try:
+            return _Explaining(self.make_app(), self.explain)
+        except Exception as error:  # noqa: BLE001 - the edge of the process: told, and not tried again
+            self.explain(error)
+            sys.exit(STARTUP_FAILURE)
+
+
+@dataclass(frozen=True)
+class _Explaining:
+    """The application; an error of its start or its end goes to `explain` instead of into the log as a traceback."""
+
+    app: ASGIApp
+    explain: Callable[[Exception], None]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "lifespan":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_without_traceback(message: Message) -> None:
+            await send({**message, "message": ""} if message["type"].endswith(".failed") else message)
+
+        try:
+            await self.app(scope, receive, send_without_traceback)
+        except Exception as error:
+            logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # it would only say that it exits
+            self.explain(error)
+            raise
 
 
 def _end_with_parent() -> None:

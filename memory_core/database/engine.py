@@ -5,6 +5,8 @@ a network that swallows packets; so the client keeps a limit of its own on every
 Settings of a session are never used: PgBouncer in transaction mode hands a session to anybody.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -42,6 +44,15 @@ class BoundedConnection(psycopg.Connection[Any]):
             if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
                 self.pgconn.finish()
             raise
+
+    @contextmanager
+    def answering_within(self, seconds: float | None) -> Iterator[None]:
+        """Another limit for the length of a block."""
+        usual, self.answer_seconds = self.answer_seconds, seconds
+        try:
+            yield
+        finally:
+            self.answer_seconds = usual
 
 
 def make_engine(

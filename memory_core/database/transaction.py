@@ -141,16 +141,16 @@ class _Attempt(Generic[T]):
 
     def _run_on(self, connection: Connection) -> None:
         line = cast(BoundedConnection, connection.connection.dbapi_connection)
-        line.answer_seconds = self.limits.answer_seconds
-        self.cancellation.bind(line)
-        try:
-            self._work_on(connection)
-            self.cancellation.raise_if_set()
-        finally:
-            # Only now may COMMIT or ROLLBACK follow: no cancel of ours can meet them, or whoever comes after.
-            if not self.cancellation.release():
-                connection.invalidate()
-        self._commit(connection, line)
+        with line.answering_within(self.limits.answer_seconds):
+            self.cancellation.bind(line)
+            try:
+                self._work_on(connection)
+                self.cancellation.raise_if_set()
+            finally:
+                # Only now may COMMIT or ROLLBACK follow: no cancel of ours can meet them, or whoever comes after.
+                if not self.cancellation.release():
+                    connection.invalidate()
+            self._commit(connection, line)
 
     def _work_on(self, connection: Connection) -> None:
         set_timeouts(connection, self.limits)

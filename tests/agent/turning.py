@@ -24,7 +24,7 @@ from agent.interruption import Interruption
 from agent.models.chat_completions import ChatCompletions
 from agent.outcome import Ending, MemoryOutcome, Outcome
 from agent.prompt import load_policy
-from agent.running import RunningTurn, RunningTurns, events_of
+from agent.running import RunningTurn, RunningTurns
 from agent.runtime import AgentRuntime
 from agent.turn import run_turn
 from agent.turn_desk import TurnDesk
@@ -156,7 +156,7 @@ async def listen(running: RunningTurn, told: Told | None = None, *, seconds: flo
     """Read a running turn to its end, and wait until that is on record."""
     told = told or Told(running.turn)
     async with asyncio.timeout(seconds):
-        async for batch in events_of(running):
+        while (batch := await running.outbox.take()) is not None:
             told.events += batch
         await running.ended()
     return told

@@ -3,6 +3,7 @@
     with DatabaseProxy(url, folder) as proxy:
         engine = make_engine(proxy.url)
         proxy.freeze()                  # from now on nothing passes, either way; connections stay open
+        proxy.freeze_newcomers()        # only connections that are yet to come, as a cancel is
         proxy.hang_up_after(b"COMMIT")  # the next message that holds these bytes is passed on; its answer never comes
 
 One thread a direction; everything ends with the block.
@@ -35,6 +36,7 @@ class DatabaseProxy:
         self._listener.listen()
         self._flowing = threading.Event()
         self._flowing.set()
+        self._takes_newcomers = True
         self._closing = False
         self._last_words: bytes | None = None
         self._keeps_answer = False
@@ -45,6 +47,14 @@ class DatabaseProxy:
     def freeze(self) -> None:
         """Swallow everything, in silence, until `thaw`."""
         self._flowing.clear()
+
+    def freeze_newcomers(self) -> None:
+        """Swallow what new connections say; those that stand go on. A cancel comes as a new connection."""
+        self._takes_newcomers = False
+
+    def take_newcomers(self) -> None:
+        """Connect what comes from now on; what was swallowed stays so."""
+        self._takes_newcomers = True
 
     def thaw(self) -> None:
         """Let what was held back pass."""
@@ -82,6 +92,9 @@ class DatabaseProxy:
             except OSError:
                 return
             server = socket.socket(socket.AF_UNIX)
+            if not self._takes_newcomers:
+                self._pairs.append((client, server))
+                continue
             server.connect(self._server)
             self._pairs.append((client, server))
             self._start(self._questions, client, server)

@@ -25,7 +25,10 @@ def _free_port() -> int:
 
 @dataclass
 class WebProcess:
-    """One deployment on one address. `database_url` empty: it brings its embedded server. `started_at`: monotonic."""
+    """One deployment on one address. `database_url` empty: it brings its embedded server.
+
+    The times of its last start are monotonic.
+    """
 
     data_dir: Path
     model_url: str
@@ -33,6 +36,7 @@ class WebProcess:
     environ: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=_free_port)
     started_at: float = 0.0
+    ready_at: float = 0.0
     _process: asyncio.subprocess.Process | None = None
 
     @property
@@ -78,6 +82,7 @@ class WebProcess:
         assert self._process.stdout is not None
         line = await asyncio.wait_for(self._process.stdout.readline(), PATIENCE_SECONDS)
         assert b"ready" in line, f"it did not start:\n{self.log[-3000:]}"
+        self.ready_at = time.monotonic()
 
     async def kill(self) -> None:
         """kill -9."""

@@ -4,7 +4,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from sqlalchemy.engine import Engine
 
+from tests.database import make_organization
 from tests.webapp.command import clean_environ, finished, free_port, started
 from webapp import cli
 from webapp.settings import SETTINGS
@@ -114,6 +116,21 @@ def test_signals_go_where_they_went_before(monkeypatch: pytest.MonkeyPatch, caps
     assert capsys.readouterr().err
 
 
+def test_a_fault_nobody_foresaw_is_one_line_without_its_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its kind and place help to find it; its message might quote what somebody wrote."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise LookupError("velvet-otter-91")
+
+    monkeypatch.setattr(cli, "load_settings", fail)
+    assert cli.main(["migrate"]) == 1
+    said = capsys.readouterr().err
+    assert_one_line(said, "LookupError in test_cli.py, line ")
+    assert "velvet-otter" not in said
+
+
 # The schema.
 
 
@@ -205,12 +222,27 @@ def test_serve_serves_and_stops(database_url: str, tmp_path: Path, workers: int)
     environ = clean_environ(**served_settings(database_url))
     environ["REMEMBRANCER_PUBLIC_URL"] = f"http://127.0.0.1:{port}"
     with started("serve", "--workers", str(workers), cwd=tmp_path, environ=environ, port=port) as serve:
-        serve.read_until("Remembrancer is ready")
+        serve.read_until("Ctrl-C")
         assert serve.get("/readyz").status_code == 200
         assert "Sign in" in serve.get("/sign-in").text
         assert serve.stop() == 0
         assert serve.rest() == ""
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_serve_does_not_take_over_an_organization_of_another_issuer(
+    engine: Engine, database_url: str, tmp_path: Path, workers: str
+) -> None:
+    """Equal names there would be other people: the command ends, instead of starting its processes again and again."""
+    make_organization(engine)
+    environ = clean_environ(**served_settings(database_url))
+    done = finished("serve", "--workers", workers, "--port", str(free_port()), cwd=tmp_path, environ=environ)
+    assert done.returncode == 1
+    assert "belongs to the issuer" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
 
 
 @pytest.mark.slow
@@ -220,6 +252,6 @@ def test_a_killed_serve_takes_its_workers_with_it(database_url: str, tmp_path: P
     environ = clean_environ(**served_settings(database_url))
     environ["REMEMBRANCER_PUBLIC_URL"] = f"http://127.0.0.1:{port}"
     with started("serve", "--workers", "2", cwd=tmp_path, environ=environ, port=port) as serve:
-        serve.read_until("Remembrancer is ready")
+        serve.read_until("Ctrl-C")
         serve.stop(signal.SIGKILL)
         serve.rest()

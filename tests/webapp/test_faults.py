@@ -23,7 +23,9 @@ def product(database_url: str, tmp_path: Path, model: ModelServer) -> Iterator[P
 @pytest.mark.invariant("I21")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_ends_as_the_table_says(product: Product, model: ModelServer, fault: Fault) -> None:
-    """The turn's outcome, memory's outcome, and the words a reload shows; and what is stored agrees with all of them."""
+    """The turn's outcome, memory's outcome, and the words a reload shows; and what is stored agrees with all of
+    them.
+    """
     ada = product.sign_in("ada")
     model.play(*STAGES)
     model.play(*fault.script)

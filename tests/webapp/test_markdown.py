@@ -400,3 +400,15 @@ def test_a_very_long_answer_ends_in_plain_paragraphs(monkeypatch: pytest.MonkeyP
         frozen, live = [*frozen, *change.frozen], change.live
     assert joined([*frozen, live]) == whole
     assert stream.finish() == whole
+
+
+def test_fed_only_when_it_has_rested_a_stream_holds_nothing_back() -> None:
+    """``rest_seconds`` says how long to wait; after that a piece is shown at once."""
+    clock = [0.0]
+    stream = MarkdownStream(clock=lambda: clock[0])
+    assert stream.rest_seconds == 0.0
+    stream._rest_until = 5.0
+    assert stream.rest_seconds == 5.0
+    clock[0] = 5.0
+    assert stream.rest_seconds == 0.0
+    assert stream.feed("a").live == "<p>a</p>\n"

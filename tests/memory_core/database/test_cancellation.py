@@ -20,7 +20,7 @@ from memory_core.errors import StorageFailed, TransactionCancelled
 from memory_core.ids import new_id
 from tests.database import OrganizationForTests, engine_on, rows
 from tests.fakes.database_proxy import DatabaseProxy
-from tests.memory_core.database.waiting import WAIT_SECONDS, until_locked, until_sleeping
+from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, until_locked, until_sleeping
 
 #: A cancelled wait ends within milliseconds. Test machines are busy; the timeouts it is set against are longer still.
 AT_ONCE_SECONDS = 2.0
@@ -259,6 +259,44 @@ class TestOthers:
                     running.result(WAIT_SECONDS)
             proxy.thaw()
             transaction(through_proxy, lambda unit: sleep(unit, 0.2), limits=LONG)
+
+    def test_a_connection_that_survived_an_undelivered_cancel_is_thrown_away(
+        self, database_url: str, tmp_path: Path
+    ) -> None:
+        """The statement ended by itself while its cancel was stuck: whoever comes next gets another session."""
+        with DatabaseProxy(database_url, tmp_path) as proxy, engine_on(proxy.url, 1) as engine:
+            cancel = Cancellation()
+
+            def work(unit: Unit) -> None:
+                sessions.append(backend_pid(unit.connection))
+                if unit.cancellation is cancel:
+                    proxy.freeze_newcomers()
+                    cancel.set()
+
+            sessions: list[int] = []
+            transaction(engine, work)
+            with pytest.raises(TransactionCancelled):
+                transaction(engine, work, cancel=cancel)
+            proxy.take_newcomers()
+            transaction(engine, work)
+            assert sessions[0] == sessions[1] != sessions[2]
+
+    def test_a_connection_whose_cancel_was_delivered_is_used_again(self, database_url: str) -> None:
+        """The ordinary case costs no session."""
+        with engine_on(database_url, 1) as engine:
+            cancel = Cancellation()
+
+            def work(unit: Unit) -> None:
+                sessions.append(backend_pid(unit.connection))
+                if unit.cancellation is cancel:
+                    cancel.set()
+                    sleep(unit)
+
+            sessions: list[int] = []
+            with pytest.raises(TransactionCancelled):
+                transaction(engine, work, cancel=cancel, limits=LONG)
+            transaction(engine, work)
+            assert sessions[0] == sessions[1]
 
     def test_one_cancellation_serves_one_transaction_at_a_time(self, engine: Engine) -> None:
         """Using it for two at once is a mistake of the program, and is said."""

@@ -36,6 +36,7 @@ from tests.memory_core.database.processes import (
     run_sql,
     wait_until_over,
 )
+from tests.memory_core.database.programs import fake_programs
 
 pytestmark = [
     pytest.mark.slow,
@@ -374,13 +375,3 @@ class TestRoot:
             with owner_process(Path(name) / "data", prefix=prefix, python=python) as owner:
                 assert owner.told["error"] == "DataFolderNotWritable"
                 assert "--data-dir" in owner.told["message"]
-
-
-def fake_programs(folder: Path, version: str, *, initdb: str = "exit 0") -> Path:
-    """Programs that know their version and little else."""
-    folder.mkdir(parents=True)
-    for name, body in (("postgres", f"echo 'postgres (PostgreSQL) {version}'"), ("initdb", initdb)):
-        program = folder / name
-        program.write_text(f"#!/bin/sh\n{body}\n")
-        program.chmod(0o755)
-    return folder

@@ -51,6 +51,18 @@ def test_the_address_has_the_last_word(database_url: str) -> None:
         assert connection.exec_driver_sql("SHOW application_name").scalar() == "mine"
 
 
+def test_the_limits_of_a_transaction_end_with_it(database_url: str) -> None:
+    """A patient transaction does not make the next user of its connection patient."""
+    with engine_on(database_url, 1, answer_seconds=7.0) as engine:
+
+        def limit(unit: Unit) -> float | None:
+            return cast(BoundedConnection, unit.connection.connection.dbapi_connection).answer_seconds
+
+        assert transaction(engine, limit, limits=Limits(statement_seconds=60)) == 63.0
+        with engine.connect() as connection:
+            assert cast(BoundedConnection, connection.connection.dbapi_connection).answer_seconds == 7.0
+
+
 def test_a_direct_engine_keeps_no_connection(database_url: str) -> None:
     """Each use connects, and leaves nothing behind."""
     engine = make_direct_engine(database_url)

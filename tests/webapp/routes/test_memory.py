@@ -140,7 +140,9 @@ def test_switched_off_memory_is_neither_read_nor_offered(product: Product, model
 def test_with_the_flag_off_people_can_still_read_and_remove(
     database_url: str, tmp_path: object, model: ModelServer
 ) -> None:
-    """The deployment's flag off: no block, no tool, no new entry; reading, exporting and removing work; on, it is back."""
+    """The deployment's flag off: no block, no tool, no new entry; reading, exporting and removing work; on, it is
+    back.
+    """
     with running_product(database_url, tmp_path, model.base_url) as product:  # type: ignore[arg-type]
         product.sign_in("ada").post_form("/memory/entries", TEA)
     off = {"REMEMBRANCER_MEMORY_ENABLED": "false"}

@@ -21,7 +21,8 @@ class Met:
     fields: dict[str, str] = field(default_factory=dict)
 
 
-#: By method and path. A person of one's own has pages and panels of one's own, so there "the other" fares like the owner.
+#: By method and path. A person of one's own has pages and panels of one's own, so there "the other" fares like the
+#: owner.
 TABLE: dict[tuple[str, str], Met] = {
     ("GET", "/"): Met(303, 303, 303),
     ("GET", "/chats"): Met(200, 200, 303),
