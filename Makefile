@@ -8,7 +8,7 @@ ARGS    ?=
 
 VENV := .venv
 BIN  := $(VENV)/bin
-PIP  := $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
+PIP  := $(BIN)/python -m pip --disable-pip-version-check --no-input -qq
 
 # A stamp is named for what it was made from, so that a changed lock installs again and an unchanged one costs nothing.
 RUNTIME_FILES := pyproject.toml requirements/build.txt requirements/runtime.txt
@@ -83,14 +83,20 @@ soak: $(DEV_STAMP)
 	@$(PYTEST) -m soak $(ARGS)
 
 mutants: $(DEV_STAMP)
-	@$(BIN)/mutmut run && $(BIN)/mutmut results
+	@PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/mutmut run $(ARGS) && $(BIN)/mutmut results
+
+# The rules that import the standard library only, and the tests that hold them: no database, no other module.
+PURE_MODULES := $(patsubst %,memory_core/%,document.py errors.py ledger.py operations.py owner.py screening/*)
+PURE_TESTS   := tests/memory_core/screening $(patsubst %,tests/memory_core/test_%.py,\
+                capacity changes document errors fields ledger matching operations owner)
+comma        := ,
+PURE_LIST    := $(subst $() ,$(comma),$(PURE_MODULES))
 
 coverage: $(DEV_STAMP)
 	@rm -f .coverage .coverage.*
-	@PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/coverage run -m pytest -q tests/memory_core $(ARGS)
+	@PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 $(BIN)/coverage run -m pytest -q $(PURE_TESTS) $(ARGS)
 	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report --fail-under=100 \
-	  --include='memory_core/document.py,memory_core/operations.py,memory_core/ledger.py,memory_core/owner.py,memory_core/errors.py,memory_core/screening/*'
+	@$(BIN)/coverage report --fail-under=100 --include='$(PURE_LIST)'
 
 # ---- keep ------------------------------------------------------------------------------------------------------------
 

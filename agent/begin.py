@@ -6,7 +6,7 @@ memory that cannot be read makes the turn begin all the same, with its status *u
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sqlalchemy as sa
@@ -100,6 +100,22 @@ class _Place:
     agent_version: int
 
 
+# Built once: SQLAlchemy takes as long to build a statement as to run it.
+
+_TURNS_BEFORE = sa.select(
+    turns.c.id, turns.c.conversation_id, turns.c.key_digest, turns.c.body_digest, turns.c.outcome
+).where(
+    turns.c.owner_id == sa.bindparam("owner"),
+    sa.or_(turns.c.key_digest == sa.bindparam("key"), turns.c.outcome == Outcome.RUNNING),
+)
+_TAKE_PLACES = (
+    sa.update(conversations)
+    .where(conversations.c.id == sa.bindparam("conversation"), conversations.c.owner_id == sa.bindparam("owner"))
+    .values(next_place=conversations.c.next_place + sa.bindparam("taken"), updated_at=sa.func.clock_timestamp())
+    .returning(conversations.c.id, conversations.c.title, conversations.c.agent_version, conversations.c.next_place)
+)
+
+
 def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None = None) -> BegunTurn:
     """Put a turn on record as *running* and read what it needs.
 
@@ -124,25 +140,19 @@ def ensure_sayable(message: str) -> None:
 
 def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
     owner = unit.locked_owner
-    _refuse_repetition(unit, owner, request)
-    interrupt_silent(unit.connection, request.process_id, owner_id=owner.id)
-    earlier = (
-        find_regenerated(unit, request.conversation_id or "", request.regenerates_id)
-        if request.regenerates_id is not None
-        else None
-    )
+    before = _turns_before(unit, owner, request)
+    _refuse_repetition(before, request)
+    if before and interrupt_silent(unit.connection, request.process_id, owner_id=owner.id):
+        before = _turns_before(unit, owner, request)
+    earlier = find_regenerated(unit, request.conversation_id, request.regenerates_id)
     place = (
         _new_place(unit, owner, request)
         if request.conversation_id is None
         else _next_place(unit, owner, request, earlier)
     )
-    _refuse_crowd(unit, owner, place.conversation_id, request.turns_at_once)
+    _refuse_crowd(before, place.conversation_id, request.turns_at_once)
     status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled)
-    undo_batch, undoes = (
-        inverse_of_answers(unit, place.conversation_id, place.question_place, snapshot)
-        if earlier is not None and snapshot is not None
-        else ((), None)
-    )
+    undo_batch, undoes = inverse_of_answers(unit, earlier, snapshot)
     unit.checkpoint()
     turn_id = _insert(unit, owner, request, place, status)
     return BegunTurn(
@@ -180,61 +190,54 @@ def _body_digest(request: TurnRequest) -> bytes:
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).digest()
 
 
-def _refuse_repetition(unit: Unit, owner: LockedOwner, request: TurnRequest) -> None:
-    earlier = unit.connection.execute(
-        sa.select(turns.c.id, turns.c.conversation_id, turns.c.body_digest).where(
-            turns.c.owner_id == owner.id, turns.c.key_digest == key_digest(request.key)
-        )
-    ).first()
-    if earlier is None:
-        return
-    if bytes(earlier.body_digest) != _body_digest(request):
-        raise KeyReused
-    raise TurnRepeated(earlier.id, earlier.conversation_id)
+def _turns_before(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Sequence[Record]:
+    """The turns that have a say in this one: that of the same key, if there is one, and those that run."""
+    return unit.connection.execute(_TURNS_BEFORE, {"owner": owner.id, "key": key_digest(request.key)}).all()
+
+
+def _refuse_repetition(before: Sequence[Record], request: TurnRequest) -> None:
+    digest = key_digest(request.key)
+    for earlier in before:
+        if bytes(earlier.key_digest) == digest:
+            if bytes(earlier.body_digest) != _body_digest(request):
+                raise KeyReused
+            raise TurnRepeated(earlier.id, earlier.conversation_id)
 
 
 def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
     title = title_of(request.message)
     conversation_id = new_id("cht")
     unit.connection.execute(
-        sa.insert(conversations).values(
-            id=conversation_id, owner_id=owner.id, agent_version=request.agent_version, title=title, next_place=3
-        )
+        sa.insert(conversations),
+        {
+            "id": conversation_id,
+            "owner_id": owner.id,
+            "agent_version": request.agent_version,
+            "title": title,
+            "next_place": 3,
+        },
     )
     return _Place(conversation_id, True, title, request.message, 1, 2, request.agent_version)
 
 
 def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: Record | None) -> _Place:
     """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
+    taken = 2 if earlier is None else 1
     row = unit.connection.execute(
-        sa.select(conversations)
-        .where(conversations.c.id == storable(request.conversation_id or ""), conversations.c.owner_id == owner.id)
-        .with_for_update(key_share=True)
+        _TAKE_PLACES, {"conversation": storable(request.conversation_id or ""), "owner": owner.id, "taken": taken}
     ).first()
     if row is None:
         raise ConversationNotFound
+    answer_place = row.next_place - 1
     if earlier is None:
-        question, question_place, answer_place = request.message, row.next_place, row.next_place + 1
+        question, question_place = request.message, answer_place - 1
     else:
-        question = question_at(unit, row.id, earlier.question_place)
-        question_place, answer_place = earlier.question_place, row.next_place
-    unit.connection.execute(
-        sa.update(conversations)
-        .where(conversations.c.id == row.id)
-        .values(next_place=answer_place + 1, updated_at=sa.func.clock_timestamp())
-    )
+        question, question_place = question_at(unit, row.id, earlier.question_place), earlier.question_place
     return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version)
 
 
-def _refuse_crowd(unit: Unit, owner: LockedOwner, conversation_id: str, at_once: int) -> None:
-    running = (
-        unit.connection.execute(
-            sa.select(turns.c.conversation_id).where(turns.c.owner_id == owner.id, turns.c.outcome == Outcome.RUNNING)
-        )
-        .scalars()
-        .all()
-    )
-    if conversation_id in running:
+def _refuse_crowd(running: Sequence[Record], conversation_id: str, at_once: int) -> None:
+    if any(turn.conversation_id == conversation_id for turn in running):
         raise TurnInProgress
     if len(running) >= at_once:
         raise TooManyTurns(at_once)
@@ -259,33 +262,35 @@ def _read_memory(unit: Unit, owner: LockedOwner, *, enabled: bool) -> tuple[Memo
 def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place, status: MemoryStatus) -> str:
     turn_id = request.turn_id
     unit.connection.execute(
-        sa.insert(turns).values(
-            id=turn_id,
-            owner_id=owner.id,
-            conversation_id=place.conversation_id,
-            process_id=request.process_id,
-            session_id=request.session_id,
-            key_digest=key_digest(request.key),
-            body_digest=_body_digest(request),
-            question_place=place.question_place,
-            answer_place=place.answer_place,
-            regenerates_id=request.regenerates_id,
-            agent_version=place.agent_version,
-            policy_version=request.policy_version,
-            memory_status=status,
-        )
+        sa.insert(turns),
+        {
+            "id": turn_id,
+            "owner_id": owner.id,
+            "conversation_id": place.conversation_id,
+            "process_id": request.process_id,
+            "session_id": request.session_id,
+            "key_digest": key_digest(request.key),
+            "body_digest": _body_digest(request),
+            "question_place": place.question_place,
+            "answer_place": place.answer_place,
+            "regenerates_id": request.regenerates_id,
+            "agent_version": place.agent_version,
+            "policy_version": request.policy_version,
+            "memory_status": status,
+        },
     )
     if request.regenerates_id is None:
         unit.connection.execute(
-            sa.insert(messages).values(
-                id=new_id("msg"),
-                owner_id=owner.id,
-                conversation_id=place.conversation_id,
-                turn_id=turn_id,
-                place=place.question_place,
-                role="user",
-                content=place.question,
-            )
+            sa.insert(messages),
+            {
+                "id": new_id("msg"),
+                "owner_id": owner.id,
+                "conversation_id": place.conversation_id,
+                "turn_id": turn_id,
+                "place": place.question_place,
+                "role": "user",
+                "content": place.question,
+            },
         )
     if owner.first_activity_at is None:
         unit.connection.execute(

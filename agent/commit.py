@@ -69,34 +69,59 @@ def commit_turn(
     """
 
     def work(unit: Unit) -> Ending:
-        _claim(unit, turn)
+        ending = Ending(Outcome.COMPLETED, None, answer.finish_reason, None, MemoryEnding(MemoryOutcome.NONE))
+        if not claim(unit, turn, ending, answer):
+            raise TurnClaimed
         memory = _save_memory(unit, turn, answer, memory_enabled=memory_enabled, undo_hours=undo_hours)
         memory = replace(memory, retry_count=unit.tries - 1)
         unit.checkpoint()
         if turn.regenerates_id is not None:
             _set_aside(unit, turn)
-        message_id = _store_answer(unit, turn, answer.text)
-        ending = Ending(Outcome.COMPLETED, None, answer.finish_reason, message_id, memory)
-        unit.connection.execute(
-            sa.update(turns).where(turns.c.id == turn.id).values(**ending_columns(ending), **measured_columns(answer))
-        )
+        ending = replace(ending, message_id=_store_answer(unit, turn, answer.text), memory=memory)
+        if memory.outcome is not MemoryOutcome.NONE:
+            unit.connection.execute(_NOTE, {"turn": turn.id, **_memory_columns(memory)})
         return ending
 
     return transaction(engine, work, owner=turn.owner, cancel=cancel)
 
 
-def ending_columns(ending: Ending) -> dict[str, Any]:
-    """An ending as the columns of ``turns``."""
-    memory = ending.memory
-    return {
+# Built once: SQLAlchemy takes as long to build a statement as to run it.
+
+_NOTE = sa.update(turns).where(turns.c.id == sa.bindparam("turn"))
+_CLAIM = _NOTE.where(turns.c.outcome == Outcome.RUNNING).values(ended_at=sa.func.clock_timestamp())
+_STORE_TEXT = (
+    insert(messages).on_conflict_do_nothing(index_elements=["conversation_id", "place"]).returning(messages.c.id)
+)
+_TOUCH_CONVERSATION = (
+    sa.update(conversations)
+    .where(conversations.c.id == sa.bindparam("conversation"))
+    .values(updated_at=sa.func.clock_timestamp())
+)
+_COUNT_TURN = (
+    sa.update(owners)
+    .where(owners.c.id == sa.bindparam("owner"))
+    .values(turns_since_review=owners.c.turns_since_review + 1)
+)
+
+
+def claim(unit: Unit, turn: BegunTurn, ending: Ending, answer: Answer) -> bool:
+    """End a running turn so; False when somebody else has ended it, and then nothing is changed."""
+    columns = {
         "outcome": ending.outcome,
         "reason": ending.reason,
         "finish_reason": ending.finish_reason,
+        "retry_at": ending.retry_at,
+        **_memory_columns(ending.memory),
+        **measured_columns(answer),
+    }
+    return unit.connection.execute(_CLAIM, {"turn": turn.id, **columns}).rowcount == 1
+
+
+def _memory_columns(memory: MemoryEnding) -> dict[str, Any]:
+    return {
         "memory_outcome": memory.outcome,
         "memory_reason": memory.reason,
         "memory_detail": memory.capacity.as_json() if memory.capacity else None,
-        "retry_at": ending.retry_at,
-        "ended_at": sa.func.clock_timestamp(),
     }
 
 
@@ -114,30 +139,16 @@ def measured_columns(answer: Answer) -> dict[str, Any]:
 
 def store_text(unit: Unit, turn: BegunTurn, text: str) -> str | None:
     """Put the answer's text in its place in the log, once. Returns the message's id, None if the place is taken."""
-    return unit.connection.execute(
-        insert(messages)
-        .values(
-            id=new_id("msg"),
-            owner_id=unit.locked_owner.id,
-            conversation_id=turn.conversation_id,
-            turn_id=turn.id,
-            place=turn.answer_place,
-            role="assistant",
-            content=storable(text),
-        )
-        .on_conflict_do_nothing(index_elements=["conversation_id", "place"])
-        .returning(messages.c.id)
-    ).scalar()
-
-
-def _claim(unit: Unit, turn: BegunTurn) -> None:
-    claimed = unit.connection.execute(
-        sa.update(turns)
-        .where(turns.c.id == turn.id, turns.c.outcome == Outcome.RUNNING)
-        .values(outcome=Outcome.COMPLETED)
-    )
-    if claimed.rowcount != 1:
-        raise TurnClaimed
+    row = {
+        "id": new_id("msg"),
+        "owner_id": unit.locked_owner.id,
+        "conversation_id": turn.conversation_id,
+        "turn_id": turn.id,
+        "place": turn.answer_place,
+        "role": "assistant",
+        "content": storable(text),
+    }
+    return unit.connection.execute(_STORE_TEXT, row).scalar()
 
 
 def _save_memory(unit: Unit, turn: BegunTurn, answer: Answer, *, memory_enabled: bool, undo_hours: int) -> MemoryEnding:
@@ -198,15 +209,8 @@ def _nothing_staged(answer: Answer) -> MemoryEnding:
 
 def _store_answer(unit: Unit, turn: BegunTurn, text: str) -> str | None:
     message_id = store_text(unit, turn, text)
-    now = sa.func.clock_timestamp()
-    unit.connection.execute(
-        sa.update(conversations).where(conversations.c.id == turn.conversation_id).values(updated_at=now)
-    )
-    unit.connection.execute(
-        sa.update(owners)
-        .where(owners.c.id == unit.locked_owner.id)
-        .values(turns_since_review=owners.c.turns_since_review + 1)
-    )
+    unit.connection.execute(_TOUCH_CONVERSATION, {"conversation": turn.conversation_id})
+    unit.connection.execute(_COUNT_TURN, {"owner": unit.locked_owner.id})
     return message_id
 
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from agent.begin import BegunTurn, key_digest
-from agent.commit import Answer, ending_columns, measured_columns, store_text
+from agent.commit import Answer, claim, measured_columns, store_text
 from agent.errors import TurnNotFound
 from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
 from agent.transcript import ending_of
@@ -46,12 +46,7 @@ def discard_turn(engine: Engine, turn: BegunTurn, ending: Ending, partial: Answe
 
 
 def _discard(unit: Unit, turn: BegunTurn, ending: Ending, partial: Answer, *, keep_text: bool) -> Ending:
-    claimed = unit.connection.execute(
-        sa.update(turns)
-        .where(turns.c.id == turn.id, turns.c.outcome == Outcome.RUNNING)
-        .values(**ending_columns(ending), **measured_columns(partial))
-    ).rowcount
-    truth = ending if claimed else _attach(unit, turn, ending, partial)
+    truth = ending if claim(unit, turn, ending, partial) else _attach(unit, turn, ending, partial)
     if truth.outcome is Outcome.COMPLETED or not keep_text or not partial.text.strip():
         return truth
     return replace(truth, message_id=store_text(unit, turn, partial.text) or truth.message_id)

@@ -24,7 +24,7 @@ class Interruption:
         self.outcome: Outcome | None = None
 
     def interrupt(self, outcome: Outcome) -> None:
-        """End the turn with *stopped* or *interrupted*. Call it on the loop that runs the turn."""
+        """End the turn with *stopped* or *interrupted*. Call it on the loop that runs the turn, from another task."""
         if self.outcome is not None:
             return
         self.outcome = outcome

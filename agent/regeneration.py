@@ -19,15 +19,17 @@ from memory_core.operations import Operation, apply_operations, ensure_unchanged
 from memory_core.receipts import Receipt, find_receipts
 
 
-def find_regenerated(unit: Unit, conversation_id: str, turn_id: str) -> Record:
-    """The turn whose question is asked again. Raises ``TurnNotFound`` unless it is this owner's and of this
-    conversation, ``TurnInProgress`` while it runs.
+def find_regenerated(unit: Unit, conversation_id: str | None, turn_id: str | None) -> Record | None:
+    """The turn whose question is asked again; None if none is. Raises ``TurnNotFound`` unless it is this owner's and of
+    this conversation, ``TurnInProgress`` while it runs.
     """
+    if turn_id is None:
+        return None
     row = unit.connection.execute(
         sa.select(turns).where(
             turns.c.id == storable(turn_id),
             turns.c.owner_id == unit.locked_owner.id,
-            turns.c.conversation_id == storable(conversation_id),
+            turns.c.conversation_id == storable(conversation_id or ""),
         )
     ).first()
     if row is None:
@@ -46,15 +48,17 @@ def question_at(unit: Unit, conversation_id: str, place: int) -> str:
 
 
 def inverse_of_answers(
-    unit: Unit, conversation_id: str, question_place: int, snapshot: Snapshot
+    unit: Unit, earlier: Record | None, snapshot: Snapshot | None
 ) -> tuple[tuple[Operation, ...], str | None]:
-    """The batch that takes back what the answers to a question have saved, and the receipt it begins with.
+    """The batch that takes back what the answers to a turn's question have saved, and the receipt it begins with.
 
-    Nothing, and None, if there is nothing to take back or not all of it can be: its time is over, or an entry is no
-    longer as the answer left it.
+    Nothing, and None, if there is nothing to take back or not all of it can be: memory cannot be read now, its time is
+    over, or an entry is no longer as the answer left it.
     """
+    if earlier is None or snapshot is None:
+        return (), None
     answers = sa.select(turns.c.id).where(
-        turns.c.conversation_id == conversation_id, turns.c.question_place == question_place
+        turns.c.conversation_id == earlier.conversation_id, turns.c.question_place == earlier.question_place
     )
     found = find_receipts(
         unit.connection, unit.locked_owner.id, turn_ids=unit.connection.execute(answers).scalars().all()

@@ -18,7 +18,7 @@ from webapp.auth.person import Person
 from webapp.chat_pages import ChatPages, read_chat
 from webapp.markdown import MarkdownStream
 from webapp.services import Services
-from webapp.views import AnswerState, AnswerView, Place, QuestionView, TurnView
+from webapp.views import AnswerState, AnswerView, ChatView, Place, QuestionView, TurnView
 
 #: Seconds between two frames of text; the first leaves at once (DESIGN R22).
 PACE_SECONDS = 0.04
@@ -83,12 +83,11 @@ class LiveTurn:
         )
         if not turn.conversation_is_new:
             return frames.started(shell, title=turn.title)
+        # What a new chat holds is known; only what stands beside it is read.
         pages = ChatPages.at_once(self._services.settings, self._person)
-        data = await self._services.read(lambda connection: read_chat(connection, turn.owner, turn.conversation_id))
-        if data.conversation is None:
-            return frames.started(shell, title=turn.title)
-        groups = pages.groups(data, open_id=turn.conversation_id)
-        return frames.started(shell, chat=replace(pages.chat(data), turns=()), groups=groups)
+        data = await self._services.read(lambda connection: read_chat(connection, turn.owner, None))
+        chat = ChatView(turn.conversation_id, turn.title, turns=(), panel=pages.panel(data, Place.SIDE), key="")
+        return frames.started(shell, chat=chat, groups=pages.groups(data, open_id=turn.conversation_id))
 
     async def _closing(self, event: TurnEnded) -> bytes:
         """The answer as a reload would show it, and the panel. Without a database: as much as the turn itself knows."""

@@ -3,6 +3,7 @@
 Only finds and asks for versions; starts no server and reads no environment.
 """
 
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ def _major_of(folder: Path) -> int | None:
     command = [str(folder / "postgres"), "--version"]
     try:
         told = subprocess.run(command, capture_output=True, text=True, timeout=_VERSION_SECONDS, check=True).stdout
-        return int(told.split("(PostgreSQL)")[1].split()[0].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
-    except (OSError, subprocess.SubprocessError, IndexError, ValueError):
+    except (OSError, subprocess.SubprocessError):
         return None
+    version = re.search(r"\(PostgreSQL\) (\d+)", told)
+    return int(version[1]) if version is not None else None

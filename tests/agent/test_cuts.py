@@ -12,11 +12,14 @@ from typing import Any
 
 import anyio
 import pytest
+import sqlalchemy as sa
 
 from agent.begin import BegunTurn
 from agent.events import TurnEnded, TurnEvent
 from agent.interruption import Interruption
+from agent.liveness import Running, beat
 from agent.outcome import Outcome
+from memory_core.database.tables import turns
 from tests.agent.turning import (
     WAIT_SECONDS,
     House,
@@ -27,6 +30,8 @@ from tests.agent.turning import (
     assert_valid_request,
     calls,
     everything_stored,
+    in_thread,
+    listen,
     remembered,
     says,
     soon,
@@ -39,6 +44,11 @@ STORY = ["TurnStarted", "TextDelta", "TextDelta", "ToolStarted", "MemoryStaged",
 #: Which gate has to be open for the event at this place of the story to come. The model ends behind the last one.
 GATES = 6
 OPENS = {1: 1, 2: 2, 3: 3, 4: 3, 5: 4, 6: 5}
+
+
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    return "asyncio", {"use_uvloop": request.param}
 
 
 class HeldAnswer:
@@ -182,6 +192,41 @@ async def test_a_turn_cut_at_any_event_commits_nothing(house: House, how: str) -
         await house.say("And now?", conversation_id=turn.conversation_id)
         assert_valid_request(house.model.requests[-1].messages)
         assert ENTRY not in everything_stored(house.engine)
+
+
+@pytest.mark.invariant("I13")
+@pytest.mark.parametrize("outcome", [Outcome.STOPPED, Outcome.INTERRUPTED])
+async def test_a_reader_that_goes_before_the_first_byte_ends_its_turn(house: House, outcome: Outcome) -> None:
+    """The turn is on record and its response has not begun: nobody reads a word, the model is not kept."""
+    for answered in (False, True):
+        house.model.play(gate(Gate()))
+        running = await house.running.open(house.request("Remember that."))
+        if answered:
+            await house.model.reached(open=1)
+
+        running.interrupt(outcome)
+        await soon(running.ended())
+
+        assert turn_row(house.engine, running.turn.id)["outcome"] == outcome
+        await house.model.idle()
+        house.model._scripts.clear()
+    assert house.running.ids == ()
+
+
+@pytest.mark.invariant("I13")
+async def test_a_task_that_is_cancelled_before_its_first_step_leaves_no_reader_waiting(house: House) -> None:
+    """A closing loop cancels everything: the reader's stream ends, and the next beat ends the turn."""
+    running = await house.running.open(house.request("Remember that."))
+
+    running.task.cancel()
+    told = await listen(running)
+
+    assert told.events == []
+    assert house.running.now() == Running(())
+    with house.engine.begin() as connection:
+        connection.execute(sa.update(turns).values(started_at=sa.text("clock_timestamp() - interval '1 minute'")))
+    await in_thread(lambda: beat(house.engine, house.process_id, house.running.now))
+    assert turn_row(house.engine, running.turn.id)["outcome"] == Outcome.INTERRUPTED
 
 
 @pytest.mark.invariant("I12")

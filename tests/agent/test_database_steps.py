@@ -16,7 +16,7 @@ from agent.begin import BegunTurn
 from agent.commit import Answer, commit_turn
 from agent.events import TurnEnded, TurnEvent
 from agent.interruption import Interruption
-from agent.liveness import leave
+from agent.liveness import Running, leave
 from agent.outcome import Ending, MemoryOutcome, Outcome, Reason
 from memory_core.database.engine import make_engine
 from memory_core.database.tables import conversations, owners, turns
@@ -244,6 +244,27 @@ async def test_a_client_that_goes_at_any_step_of_begin_leaves_no_running_turn(
         assert house.running.ids == ()
     outcomes = [row["outcome"] for row in rows(house.engine, sa.select(turns.c.outcome).order_by(turns.c.started_at))]
     assert outcomes == [Outcome.COMPLETED, Outcome.INTERRUPTED]  # the second: cancelled when COMMIT was on its way
+    assert house.model.counters.requests == 1
+
+
+@pytest.mark.invariant("I12")
+@pytest.mark.invariant("I14")
+async def test_a_connection_that_breaks_at_any_step_of_begin_begins_nothing(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message is refused for want of storage; nothing is stored, nothing runs, the model is not asked."""
+    steps = DatabaseSteps(house.engine, monkeypatch, BEGIN)
+    house.model.play(*says("Hello."))
+    await house.say("Hello.")
+    for number in range(1, len(steps.taken) + 1):
+        steps.before(number, break_line)
+
+        with pytest.raises(StorageFailed):
+            await house.running.open(house.request("Hello.", subject=f"person {number}"))
+
+        assert steps.acted.is_set()
+        assert house.running.now() == Running(())
+    assert len(rows(house.engine, sa.select(turns))) == len(rows(house.engine, sa.select(owners))) == 1
     assert house.model.counters.requests == 1
 
 

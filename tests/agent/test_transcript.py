@@ -76,7 +76,7 @@ class TestHistory:
     """What of a conversation goes into the next request."""
 
     async def test_the_newest_turns_that_fit_the_budget_go_in_whole(self, house: House) -> None:
-        """For every budget: question and answer together or not at all, and nothing before the first that is left out."""
+        """For every budget: question and answer together or not at all, nothing before the first that is left out."""
         said = ["one", "two " * 30, "three", "four " * 5]
         chat = await talk(house, *said)
         sizes = [estimated_tokens(message) + estimated_tokens(message.upper()) for message in said]

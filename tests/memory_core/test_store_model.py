@@ -94,7 +94,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.receipts)
     @rule(data=st.data())
     def undo(self, data: st.DataObject) -> None:
-        receipt_id = data.draw(st.sampled_from(sorted(self.model.receipts)))
+        receipt_id = data.draw(st.sampled_from(list(self.model.receipts)))
         changes = self.model.receipts[receipt_id]
         try:
             undone = self.keeper.undo(receipt_id)
@@ -113,7 +113,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.receipts)
     @rule(data=st.data())
     def forget_a_receipt(self, data: st.DataObject) -> None:
-        receipt_id = data.draw(st.sampled_from(sorted(self.model.receipts)))
+        receipt_id = data.draw(st.sampled_from(list(self.model.receipts)))
         changes = self.model.receipts[receipt_id] or ()
         self.keeper.do(lambda unit: forget_receipt(unit, receipt_id))
         self.model.receipts[receipt_id] = None
@@ -126,7 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.model.receipts)
     @rule(data=st.data(), sweeps=st.booleans())
     def let_time_pass(self, data: st.DataObject, sweeps: bool) -> None:
-        expired = data.draw(st.lists(st.sampled_from(sorted(self.model.receipts)), unique=True))
+        expired = data.draw(st.lists(st.sampled_from(list(self.model.receipts)), unique=True))
         self.keeper.expire(expired)
         self.model.receipts |= dict.fromkeys(expired)
         if sweeps:

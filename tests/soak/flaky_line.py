@@ -87,19 +87,18 @@ class FlakyLine:
             self._start(self._answers, client, server, broken)
 
     def _questions(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
+        fate = None
         while data := _receive(client):
             fate = self._fate(data)
             if fate is Break.UNHEARD:
                 break
-            if fate is Break.UNANSWERED:
+            if fate is not None:
                 broken.set()
-            _send(server, data)
             if fate is Break.MEANWHILE:
-                broken.set()
                 _close(client)
-                return  # the server's end stays open until it has answered
-        if not broken.is_set():
-            _close(server)
+            _send(server, data)
+        if not broken.is_set() or fate is Break.UNHEARD:
+            _close(server)  # otherwise its end stays open until it has answered
         _close(client)
 
     def _answers(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:

@@ -56,9 +56,9 @@ def made_once() -> Iterator[Path]:
 
 
 @pytest.fixture
-def folder(made_once: Path, tmp_path: Path) -> Path:
+def folder(made_once: Path, place: Path) -> Path:
     """A data folder of this test's own."""
-    copied = tmp_path / "data-dir"
+    copied = place / "data-dir"
     shutil.copytree(made_once, copied)
     return copied
 
@@ -70,10 +70,10 @@ def server(folder: Path, *, attach: bool = False, pg_bin: Path | None = None) ->
 class TestStart:
     """A start, and the next one."""
 
-    def test_a_first_start_makes_a_database_that_answers_on_a_socket_only(self, tmp_path: Path) -> None:
+    def test_a_first_start_makes_a_database_that_answers_on_a_socket_only(self, place: Path) -> None:
         """From nothing to a query; no port is opened, nobody else can come in, no folder above is touched."""
-        before = {path: path.stat().st_mode for path in (tmp_path, *tmp_path.parents)}
-        with server(tmp_path / "new" / "folder") as url:
+        before = {path: path.stat().st_mode for path in (place, *place.parents)}
+        with server(place / "new" / "folder") as url:
             assert run_sql(url, "SHOW listen_addresses") == [("",)]
             assert run_sql(url, "SELECT current_database()::text, current_user::text") == [("remembrancer", "postgres")]
             place = Path(str(make_url(url).query["host"]))
@@ -112,12 +112,12 @@ class TestStart:
             assert run_sql(url, "SELECT 1") == [(1,)]
         assert not place.exists()
 
-    def test_a_half_made_data_folder_is_made_again(self, tmp_path: Path) -> None:
+    def test_a_half_made_data_folder_is_made_again(self, place: Path) -> None:
         """initdb was killed in the middle: what it left is never taken for data."""
-        half = tmp_path / "postgres" / "data.new"
+        half = place / "postgres" / "data.new"
         half.mkdir(parents=True)
         (half / "PG_VERSION").write_text("18")
-        with server(tmp_path) as url:
+        with server(place) as url:
             assert run_sql(url, "SELECT 1") == [(1,)]
         assert not half.exists()
 
@@ -253,11 +253,11 @@ class TestSharing:
 class TestWords:
     """Every way not to start has its own words."""
 
-    def test_no_programs(self, tmp_path: Path) -> None:
+    def test_no_programs(self, place: Path) -> None:
         """A folder without initdb and postgres is named, and so are the ways out."""
         with pytest.raises(BinariesMissing) as failed:
-            server(tmp_path / "data", pg_bin=tmp_path / "nothing").start()
-        for words in (str(tmp_path / "nothing"), "REMEMBRANCER_PG_BIN", "REMEMBRANCER_DATABASE_URL"):
+            server(place / "data", pg_bin=place / "nothing").start()
+        for words in (str(place / "nothing"), "REMEMBRANCER_PG_BIN", "REMEMBRANCER_DATABASE_URL"):
             assert words in str(failed.value)
 
     def test_data_of_another_major_version(self, folder: Path) -> None:
@@ -268,12 +268,12 @@ class TestWords:
         assert "PostgreSQL 12" in str(failed.value)
         assert (folder / "postgres" / "data" / "global" / "pg_control").exists()
 
-    def test_a_folder_that_cannot_be_written(self, tmp_path: Path) -> None:
+    def test_a_folder_that_cannot_be_written(self, place: Path) -> None:
         """A file stands where the folder should be."""
-        (tmp_path / "file").write_text("")
+        (place / "file").write_text("")
         with pytest.raises(DataFolderNotWritable) as failed:
-            server(tmp_path / "file").start()
-        assert str(tmp_path / "file") in str(failed.value)
+            server(place / "file").start()
+        assert str(place / "file") in str(failed.value)
 
     def test_a_server_that_gives_up_tells_why_and_lets_the_folder_go(self, folder: Path) -> None:
         """The last line of PostgreSQL's log is in the message, and the next try is free to begin."""
@@ -287,13 +287,13 @@ class TestWords:
         with server(folder) as url:
             assert run_sql(url, "SELECT 1") == [(1,)]
 
-    def test_initdb_that_fails_tells_why(self, tmp_path: Path) -> None:
+    def test_initdb_that_fails_tells_why(self, place: Path) -> None:
         """Programs that break off leave nothing that looks like data."""
-        programs = fake_programs(tmp_path / "bin", "18.1", initdb="echo 'initdb: error: no room' >&2; exit 1")
+        programs = fake_programs(place / "bin", "18.1", initdb="echo 'initdb: error: no room' >&2; exit 1")
         with pytest.raises(ServerDidNotStart) as failed:
-            server(tmp_path / "data", pg_bin=programs).start()
+            server(place / "data", pg_bin=programs).start()
         assert "initdb did not start: initdb: error: no room" in str(failed.value)
-        assert not (tmp_path / "data" / "postgres" / "data").exists()
+        assert not (place / "data" / "postgres" / "data").exists()
 
     def test_they_are_all_one_kind(self) -> None:
         """Whoever starts a server catches one class."""
@@ -305,9 +305,9 @@ class TestWords:
 class TestRoot:
     """PostgreSQL refuses to be root."""
 
-    def test_root_keeps_every_file_in_a_folder_only_root_can_enter(self, tmp_path: Path) -> None:
+    def test_root_keeps_every_file_in_a_folder_only_root_can_enter(self, place: Path) -> None:
         """Inside a user namespace root is an ordinary user, and outside of it the files are still root's."""
-        closed = tmp_path / "closed"
+        closed = place / "closed"
         closed.mkdir(mode=0o700)
         with server(closed):
             owners = {path.stat().st_uid for path in closed.rglob("*")}
@@ -337,11 +337,11 @@ class TestRoot:
             assert prefix is not None
 
     def test_without_namespaces_a_closed_folder_is_refused_and_stays_closed(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, place: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """No folder is opened for anybody; the words say what to do."""
         monkeypatch.setattr(postgres_user, "_namespace", lambda: None)
-        closed = tmp_path / "closed"
+        closed = place / "closed"
         closed.mkdir(mode=0o700)
         with pytest.raises(RootNeedsNamespace) as failed:
             server(closed / "data").start()
@@ -364,7 +364,7 @@ class TestRoot:
                 wait_until_over(pid)
             assert processes_in(Path(name)) == []
 
-    def test_an_ordinary_user_is_told_of_a_folder_that_is_roots(self, tmp_path: Path) -> None:
+    def test_an_ordinary_user_is_told_of_a_folder_that_is_roots(self) -> None:
         """A folder made by root is refused in words."""
         prefix = ordinary_user()
         python = python_for(prefix) if prefix else None

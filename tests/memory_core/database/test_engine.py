@@ -86,14 +86,14 @@ def test_an_address_where_nobody_answers_is_given_up() -> None:
 
 @pytest.mark.slow
 @pytest.mark.invariant("I37")
-def test_a_stopped_server_holds_nobody(tmp_path: Path) -> None:
+def test_a_stopped_server_holds_nobody(place: Path) -> None:
     """SIGSTOP: sockets stay open, the kernel takes what is sent, no answer comes. Every wait ends by itself."""
-    server = EmbeddedServer(tmp_path, durable=False)
+    server = EmbeddedServer(place, durable=False)
     with server as url, engine_on(f"{url}&connect_timeout=2", 2) as engine:
         stopped: list[int] = []
 
         def stop_everything(unit: Unit) -> None:
-            stopped.extend([postmaster_pid(tmp_path), backend_pid(unit.connection)])
+            stopped.extend([postmaster_pid(place), backend_pid(unit.connection)])
             for pid in stopped:
                 os.kill(pid, signal.SIGSTOP)
             unit.connection.exec_driver_sql("SELECT 1")
@@ -110,7 +110,7 @@ def test_a_stopped_server_holds_nobody(tmp_path: Path) -> None:
         assert transaction(engine, lambda unit: 7) == 7
 
 
-def test_the_embedded_servers_address_is_one_for_any_client(tmp_path: Path, database_url: str) -> None:
+def test_the_embedded_servers_address_is_one_for_any_client(database_url: str) -> None:
     """libpq and SQLAlchemy read the same folder out of it."""
     assert str(make_url(database_url).query["host"]).startswith("/")
     assert "%2F" in database_url
