@@ -71,7 +71,8 @@ check: $(DEV_STAMP)
 	@$(BIN)/ruff format --check --quiet . || { echo 'Not in its format: make format' >&2; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
-	@$(PYTEST) -n $(JOBS) -q -m "not slow and not browser and not soak and not bench" $(ARGS)
+	@$(PYTEST) -n $(JOBS) -q --hypothesis-profile=quick \
+	  -m "not slow and not postgres and not browser and not soak and not bench" $(ARGS)
 
 format: $(DEV_STAMP)
 	@$(BIN)/ruff check --quiet --select I --fix . && $(BIN)/ruff format .

@@ -17,6 +17,7 @@ from agent.errors import (
     ConversationNotFound,
     KeyReused,
     MessageRefused,
+    SessionEnded,
     TooManyTurns,
     TurnInProgress,
     TurnRepeated,
@@ -26,7 +27,7 @@ from agent.outcome import MemoryStatus, Outcome
 from agent.regeneration import find_regenerated, inverse_of_answers, question_at
 from agent.transcript import history, storable, title_of
 from memory_core.database.rows import Record
-from memory_core.database.tables import conversations, messages, owners, turns
+from memory_core.database.tables import conversations, messages, owners, turns, web_sessions
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryUnavailable
@@ -41,7 +42,8 @@ class TurnRequest:
     """What a person (or an application for them) asks for. ``conversation_id`` None opens a new conversation.
 
     ``key`` is the idempotency key: the same key of the same owner is the same turn. ``regenerates_id`` names the turn
-    whose question is asked again; ``message`` is then ignored. ``memory_enabled`` is the deployment's flag. ``turn_id``
+    whose question is asked again; ``message`` is then ignored, and what was said after it is set aside, unless
+    ``regenerates_last_only`` refuses that (a page that does not show it must not take it away). ``memory_enabled`` is the deployment's flag. ``turn_id``
     is chosen before anything is stored, so that the process can answer for the turn from its first moment.
     """
 
@@ -54,6 +56,7 @@ class TurnRequest:
     memory_enabled: bool
     conversation_id: str | None = None
     regenerates_id: str | None = None
+    regenerates_last_only: bool = False
     session_id: str | None = None
     turns_at_once: int = 3
     history_tokens: int = 24_000
@@ -108,6 +111,8 @@ _TURNS_BEFORE = sa.select(
     turns.c.owner_id == sa.bindparam("owner"),
     sa.or_(turns.c.key_digest == sa.bindparam("key"), turns.c.outcome == Outcome.RUNNING),
 )
+#: Held until the turn is on record: a sign-out is done before, and seen here, or comes after, and sees the turn.
+_REVOKED = sa.select(web_sessions.c.revoked_at).where(web_sessions.c.id == sa.bindparam("session")).with_for_update(read=True)
 _TAKE_PLACES = (
     sa.update(conversations)
     .where(conversations.c.id == sa.bindparam("conversation"), conversations.c.owner_id == sa.bindparam("owner"))
@@ -120,7 +125,7 @@ def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None
     """Put a turn on record as *running* and read what it needs.
 
     Raises ``TurnRepeated`` when the key has been used for the same message (the earlier turn is the answer),
-    ``KeyReused`` when for another, ``ConversationNotFound``, ``TurnNotFound``, ``TurnInProgress``, ``TooManyTurns``,
+    ``KeyReused`` when for another, ``SessionEnded``, ``ConversationNotFound``, ``ConversationWentOn``, ``TurnNotFound``, ``TurnInProgress``, ``TooManyTurns``,
     ``MessageRefused``, ``StorageFailed``; ``TransactionCancelled`` leaves nothing.
     """
     if request.regenerates_id is None:
@@ -140,11 +145,14 @@ def ensure_sayable(message: str) -> None:
 
 def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
     owner = unit.locked_owner
+    _refuse_ended_session(unit, request)
     before = _turns_before(unit, owner, request)
     _refuse_repetition(before, request)
     if before and interrupt_silent(unit.connection, request.process_id, owner_id=owner.id):
         before = _turns_before(unit, owner, request)
-    earlier = find_regenerated(unit, request.conversation_id, request.regenerates_id)
+    earlier = find_regenerated(
+        unit, request.conversation_id, request.regenerates_id, last_only=request.regenerates_last_only
+    )
     place = (
         _new_place(unit, owner, request)
         if request.conversation_id is None
@@ -188,6 +196,14 @@ def key_digest(key: str) -> bytes:
 def _body_digest(request: TurnRequest) -> bytes:
     body = f"{request.conversation_id or ''}\0{request.regenerates_id or ''}\0{request.message}"
     return hashlib.sha256(body.encode("utf-8", "surrogatepass")).digest()
+
+
+def _refuse_ended_session(unit: Unit, request: TurnRequest) -> None:
+    """Who has signed out while this waited begins nothing any more: sign-out stops only what it finds running."""
+    if request.session_id is None:
+        return
+    if unit.connection.execute(_REVOKED, {"session": request.session_id}).scalar() is not None:
+        raise SessionEnded
 
 
 def _turns_before(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Sequence[Record]:

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from agent.begin import BegunTurn
 from agent.errors import TurnClaimed
 from agent.outcome import Capacity, Ending, MemoryEnding, MemoryOutcome, MemoryStatus, Outcome
+from agent.regeneration import take_back
 from agent.tools.memory_update import capacity_of
 from agent.transcript import storable
 from memory_core.database.tables import conversations, messages, owners, turns
@@ -26,7 +27,6 @@ from memory_core.errors import MemoryUnavailable, OperationRefused, RefusalCode
 from memory_core.ids import new_id
 from memory_core.operations import Operation
 from memory_core.owner import Actor, MemoryMode
-from memory_core.receipts import mark_undone
 from memory_core.store import commit_batches
 
 #: Lock not available, and statement cancelled by its timeout: memory is refused, the answer is kept.
@@ -179,7 +179,7 @@ def _save_memory(unit: Unit, turn: BegunTurn, answer: Answer, *, memory_enabled:
 
 def _apply(unit: Unit, turn: BegunTurn, answer: Answer, undo_hours: int) -> MemoryEnding:
     if turn.undoes_receipt_id is not None:
-        mark_undone(unit, turn.undoes_receipt_id)
+        take_back(unit, turn.conversation_id, turn.question_place, turn.undo_batch, turn.undoes_receipt_id)
     committed = commit_batches(
         unit,
         answer.batches,

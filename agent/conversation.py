@@ -158,6 +158,7 @@ async def _run_tools(
     for call, given in zip(calls, arguments, strict=True):
         name = call.name if call.name in offered else UNKNOWN_TOOL
         yield ToolStarted(name)
+        await sleep(0)  # judging a batch takes its time: the other turns have theirs in between
         messages.append({"role": "tool", "tool_call_id": call.id, "content": _run_tool(reply, name, given)})
     if reply.ledger is not None and reply.operation_count > staged_before:
         yield MemoryStaged(reply.operation_count, reply.ledger.targets, reply.ledger.changes)
@@ -178,7 +179,7 @@ def _run_tool(reply: Reply, name: str, arguments: object) -> str:
 def _assistant(said: str, calls: tuple[ToolCall, ...], arguments: list[object]) -> dict[str, Any]:
     """The model's own round, as strict servers take it back: arguments are the JSON of an object, whatever was sent."""
     functions = [
-        {"name": call.name, "arguments": orjson.dumps(given if isinstance(given, dict) else {}).decode()}
+        {"name": call.name, "arguments": _as_object(given)}
         for call, given in zip(calls, arguments, strict=True)
     ]
     return {
@@ -189,3 +190,11 @@ def _assistant(said: str, calls: tuple[ToolCall, ...], arguments: list[object]) 
             for call, function in zip(calls, functions, strict=True)
         ],
     }
+
+
+def _as_object(arguments: object) -> str:
+    """The JSON of an object: of no other value, and of none that is nested too deeply to be written again."""
+    try:
+        return orjson.dumps(arguments if isinstance(arguments, dict) else {}).decode()
+    except orjson.JSONEncodeError:
+        return "{}"

@@ -9,6 +9,8 @@
     ├── TooManyTurns            the owner has as many answers under way as are allowed; .at_once
     ├── TurnRepeated            the key names an earlier turn, which is the answer; .turn_id, .conversation_id
     ├── KeyReused               the key was used for another message
+    ├── ConversationWentOn      more was said since the answer that is to be written again
+    ├── SessionEnded            whoever asks has signed out meanwhile
     ├── TurnClaimed             somebody else has ended this turn; nothing of it may be committed
     ├── TurnInterrupted         a person, a lost client or a closing process ends the turn; .outcome
     ├── EndedBadly              the model's answer is not a good end; .reason
@@ -152,6 +154,14 @@ class TurnRepeated(AgentError):
 
 class KeyReused(AgentError):
     """The key was used before, for another message."""
+
+
+class ConversationWentOn(AgentError):
+    """More was said since the answer that is to be written again."""
+
+
+class SessionEnded(AgentError):
+    """The session that asks was signed out."""
 
 
 class TurnClaimed(AgentError):

@@ -5,9 +5,11 @@ receipts of one question are a chain, and its whole inverse leads to memory as i
 at all. It is staged as the first batch of the new turn and commits with the new answer or not at all.
 """
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 
-from agent.errors import TurnInProgress, TurnNotFound
+from agent.errors import ConversationWentOn, TurnInProgress, TurnNotFound
 from agent.outcome import Outcome
 from agent.transcript import storable
 from memory_core.database.rows import Record
@@ -16,12 +18,16 @@ from memory_core.database.transaction import Unit
 from memory_core.document import Snapshot
 from memory_core.errors import OperationRefused, RefusalCode
 from memory_core.operations import Operation, apply_operations, ensure_unchanged_since, inverse_operations
-from memory_core.receipts import Receipt, find_receipts
+from memory_core.receipts import Receipt, find_receipts, mark_undone
+from memory_core.store import read_snapshot
 
 
-def find_regenerated(unit: Unit, conversation_id: str | None, turn_id: str | None) -> Record | None:
+def find_regenerated(
+    unit: Unit, conversation_id: str | None, turn_id: str | None, *, last_only: bool = False
+) -> Record | None:
     """The turn whose question is asked again; None if none is. Raises ``TurnNotFound`` unless it is this owner's and of
-    this conversation, ``TurnInProgress`` while it runs.
+    this conversation, ``TurnInProgress`` while it runs, ``ConversationWentOn`` if only the last question may be asked
+    again and this one is not.
     """
     if turn_id is None:
         return None
@@ -36,6 +42,13 @@ def find_regenerated(unit: Unit, conversation_id: str | None, turn_id: str | Non
         raise TurnNotFound
     if row.outcome == Outcome.RUNNING:
         raise TurnInProgress
+    later = sa.exists().where(
+        turns.c.conversation_id == row.conversation_id,
+        turns.c.question_place > row.question_place,
+        ~turns.c.superseded,
+    )
+    if last_only and unit.connection.execute(sa.select(later)).scalar():
+        raise ConversationWentOn
     return row
 
 
@@ -57,8 +70,28 @@ def inverse_of_answers(
     """
     if earlier is None or snapshot is None:
         return (), None
+    return _inverse_of_question(unit, earlier.conversation_id, earlier.question_place, snapshot)
+
+
+def take_back(
+    unit: Unit, conversation_id: str, question_place: int, batch: Sequence[Operation], receipt_id: str
+) -> None:
+    """Under the lock, before the batch is applied: mark its receipt undone, if the batch still is what takes it back.
+
+    Raises OperationRefused (`changed_since`) when it is not. The batch alone would not notice: the words of an entry
+    that was edited meanwhile can stand in the new one, and then a match by a part would find them there.
+    """
+    snapshot = read_snapshot(unit.connection, unit.locked_owner.id)
+    if _inverse_of_question(unit, conversation_id, question_place, snapshot) != (tuple(batch), receipt_id):
+        raise OperationRefused(RefusalCode.CHANGED_SINCE)
+    mark_undone(unit, receipt_id)
+
+
+def _inverse_of_question(
+    unit: Unit, conversation_id: str, question_place: int, snapshot: Snapshot
+) -> tuple[tuple[Operation, ...], str | None]:
     answers = sa.select(turns.c.id).where(
-        turns.c.conversation_id == earlier.conversation_id, turns.c.question_place == earlier.question_place
+        turns.c.conversation_id == conversation_id, turns.c.question_place == question_place
     )
     found = find_receipts(
         unit.connection, unit.locked_owner.id, turn_ids=unit.connection.execute(answers).scalars().all()

@@ -17,13 +17,17 @@ from agent.begin import BegunTurn, TurnRequest, begin_turn
 from agent.commit import Answer, commit_turn
 from agent.discard import discard_turn
 from agent.errors import EndedBadly, ModelBusy, ModelError, ModelRejected, ModelUnreachable
-from agent.outcome import Ending, Outcome, Reason
+from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
 from agent.reply import Reply
 from agent.transcript import ending_of
 from memory_core.database.transaction import Cancellation, transaction
 from memory_core.database.worker import Outcome as Done
 from memory_core.database.worker import Workers
 from memory_core.errors import CommitUnknown, OwnerGone, StorageFailed, TransactionCancelled
+
+#: How long a COMMIT whose answer was lost is asked about, and how often.
+LEARN_SECONDS = 10.0
+LEARN_AGAIN_SECONDS = 0.25
 
 
 @dataclass
@@ -62,7 +66,8 @@ class TurnDesk:
     ) -> Ending:
         """End the turn without saving anything; ``failure`` is why, if it failed.
 
-        Never raises: an ending that cannot be recorded now is recorded with a later sweep.
+        Never raises: an ending that cannot be recorded now is recorded with a later sweep. If it is not known whether
+        the turn was committed after all, its outcome is still *running*: nobody is told what may be false.
         """
         reason = reason_of(failure) if failure is not None else None
         ending = replace(reply.bad_ending(outcome, reason), retry_at=_retry_at(failure))
@@ -74,7 +79,12 @@ class TurnDesk:
         done = await self._see_through(record)
         if done.error is not None:
             self.unrecorded[turn.id] = record
-        truth = ending if done.error is not None else done.unwrap()
+        if done.error is None:
+            truth = done.unwrap()
+        elif isinstance(failure, CommitUnknown):
+            truth = replace(ending, outcome=Outcome.RUNNING, memory=MemoryEnding(MemoryOutcome.NONE))
+        else:
+            truth = ending
         telemetry.turn_ended(turn, partial, truth, seconds=time.monotonic() - reply.started)
         telemetry.memory_update(partial, truth, seconds=0.0)
         return truth
@@ -111,11 +121,24 @@ class TurnDesk:
                 cancel=cancel,
             )
         except CommitUnknown:
-            # Only this run could have claimed the turn for completion, so the row tells what COMMIT did.
-            ending = transaction(self.engine, lambda unit: ending_of(unit.connection, turn.id))
+            ending = self._learn(turn, cancel)
             if ending is not None and ending.outcome is Outcome.COMPLETED:
                 return ending
-            raise
+        raise StorageFailed  # outside the `except`: it is known by now that nothing was stored
+
+    def _learn(self, turn: BegunTurn, cancel: Cancellation) -> Ending | None:
+        """What COMMIT did. Raises CommitUnknown if the database does not say so in time.
+
+        Only this run could have claimed the turn for completion, so the row tells. It is read under the owner's lock: a
+        COMMIT that is still under way holds that, and whoever has it comes after.
+        """
+        give_up_at = time.monotonic() + LEARN_SECONDS
+        while True:
+            try:
+                return transaction(self.engine, lambda unit: ending_of(unit.connection, turn.id), owner=turn.owner)
+            except StorageFailed:
+                if time.monotonic() > give_up_at or cancel.wait(LEARN_AGAIN_SECONDS):
+                    raise CommitUnknown from None
 
 
 def reason_of(failure: Exception) -> Reason:

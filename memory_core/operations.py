@@ -31,6 +31,8 @@ from memory_core.errors import OperationRefused, RefusalCode
 from memory_core.screening import screen, screen_document
 
 BATCH_MAX_OPERATIONS: Final = 20
+# An entry this long fits nowhere, not even where a stored document is over its limit: refused before it is looked at.
+ENTRY_MAX_CHARS: Final = 2 * max(LIMITS.values())
 
 
 class Action(StrEnum):
@@ -175,8 +177,8 @@ def _run(index: int, operation: Operation, entries: list[_Entry]) -> None:
     if operation.action is Action.REMOVE:
         del entries[_find(index, operation, entries)]
         return
-    content = _admit(index, operation)
     texts = [entry.text for entry in entries]
+    content = _admit(index, operation, count(texts))
     if operation.action is Action.REPLACE:
         place = _find(index, operation, entries)
         if content in texts and content != texts[place]:
@@ -195,11 +197,20 @@ def _judge_fields(index: int, operation: Operation) -> None:
         _refuse(RefusalCode.FIELDS_INVALID, index, operation.target)
 
 
-def _admit(index: int, operation: Operation) -> str:
-    """The entry as it will be stored: normalised, not empty, without a finding (law 5)."""
+def _admit(index: int, operation: Operation, used: int) -> str:
+    """The entry as it will be stored: normalised, not empty, not endless, without a finding (law 5)."""
     text = normalize(operation.content or "")
     if not text:
         _refuse(RefusalCode.ENTRY_EMPTY, index, operation.target)
+    if len(text) > ENTRY_MAX_CHARS:
+        raise OperationRefused(
+            RefusalCode.CAPACITY_EXCEEDED,
+            operation=index,
+            target=operation.target,
+            used=used,
+            limit=LIMITS[operation.target],
+            needed=used + len(text),
+        )
     for finding in screen(text):
         _refuse(finding.code, index, operation.target)
     return text

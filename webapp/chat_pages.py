@@ -147,7 +147,9 @@ class ChatPages:
         return next((view for view in found if view.id == turn_id), None)
 
     def unread_answer(self, ending: Ending) -> AnswerView:
-        """An answer whose record cannot be read now: how it ended is known all the same."""
+        """An answer whose record cannot be read now: how it ended is known all the same, or it is asked for again."""
+        if ending.outcome is Outcome.RUNNING:
+            return AnswerView(AnswerState.ELSEWHERE, words.LABELS[Outcome.RUNNING])
         return AnswerView(
             state=AnswerState.DONE,
             label=words.LABELS[ending.outcome],

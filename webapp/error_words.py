@@ -65,6 +65,14 @@ _NOT_FOUND = Words(
     "Nothing of yours was changed.",
 )
 
+_SIGNED_OUT = Words(
+    401,
+    "sign_in_needed",
+    "You have been signed out",
+    "Your session ended, so nothing was sent or changed. Sign in again; what you wrote stays on the page.",
+    _SIGN_IN,
+)
+
 _ENDED = Words(
     409,
     "turn_ended",
@@ -158,6 +166,13 @@ WORDS: Mapping[type[Exception], Words] = MappingProxyType(
             "Not sent",
             "This page has sent another message meanwhile. Reload it and send this one again; copy it first.",
         ),
+        agent_errors.ConversationWentOn: Words(
+            409,
+            "conversation_went_on",
+            "Not written again",
+            "More was said in this chat since, perhaps in another tab. Reload the page to see it.",
+        ),
+        agent_errors.SessionEnded: _SIGNED_OUT,
         agent_errors.TurnClaimed: _ENDED,
         agent_errors.TurnInterrupted: _ENDED,
         agent_errors.EndedBadly: _MODEL_FAILED,
@@ -172,13 +187,7 @@ WORDS: Mapping[type[Exception], Words] = MappingProxyType(
         ),
         # webapp
         NotFound: _NOT_FOUND,
-        SignInNeeded: Words(
-            401,
-            "sign_in_needed",
-            "You have been signed out",
-            "Your session ended, so nothing was sent or changed. Sign in again; what you wrote stays on the page.",
-            _SIGN_IN,
-        ),
+        SignInNeeded: _SIGNED_OUT,
         CrossOriginRefused: Words(
             403,
             "cross_origin",

@@ -99,6 +99,9 @@ class LiveTurn:
             )
         except StorageFailed:
             data = None
+        record = data.turn(turn.id) if data is not None else None
+        if ending.outcome is Outcome.RUNNING and record is not None:
+            ending = record.ending  # what could not be known a moment ago
         view = pages.turn(data, turn.id, is_new=True) if data is not None else None
         if view is None or view.answer.state is not AnswerState.DONE:
             view = TurnView(turn.id, turn.conversation_id, pages.unread_answer(ending))

@@ -57,17 +57,19 @@ def saved(
     is_new: bool = False,
     problem: str = "",
 ) -> ReceiptView:
-    """Committed. ``changes`` is ``None`` when the words are no longer kept; then nothing can be undone either.
+    """Committed. ``changes`` is ``None`` when the words are no longer kept; then nothing can be undone either, and a
+    change that left every size as it was no longer says where it was made.
 
     A change made by hand has its receipt's own id for a key, and says what was done; the agent's says that it is saved.
     """
     title, lead = ("Saved", _saved_lead(changes or ())) if key != receipt_id else _by_hand(changes or ())
+    documents = _documents(changes) if changes else _touched(sizes)
     return ReceiptView(
         key=key,
         state=ReceiptState.SAVED,
         title=title,
-        lead=lead,
-        documents=_documents(changes) if changes else _touched(sizes),
+        lead=lead if documents else "",
+        documents=documents,
         changes=_changes(changes or ()),
         sizes=_sizes(sizes),
         note="" if changes else words.WORDS_GONE,
@@ -114,11 +116,16 @@ def unavailable(key: str) -> ReceiptView:
 def turn_receipt(
     turn_id: str, memory: MemoryEnding, sizes: Sizes, *, is_new: bool = False, is_undone: bool = False
 ) -> ReceiptView | None:
-    """What became of memory in a turn; ``None`` when nothing was proposed and nothing failed."""
+    """What became of memory in a turn; ``None`` when nothing was proposed and nothing failed.
+
+    A committed change without a receipt was forgotten with everything else.
+    """
     if memory.outcome is MemoryOutcome.COMMITTED and is_undone:
         return undone(turn_id, memory.changes or None, sizes)
     if memory.outcome is MemoryOutcome.COMMITTED:
-        return saved(turn_id, memory.receipt_id or "", memory.changes or None, sizes, memory.undo_until, is_new=is_new)
+        if memory.receipt_id is None:
+            return ReceiptView(turn_id, ReceiptState.UNDONE, "Forgotten", words.FORGOTTEN_SINCE)
+        return saved(turn_id, memory.receipt_id, memory.changes or None, sizes, memory.undo_until, is_new=is_new)
     if memory.outcome in (MemoryOutcome.REFUSED, MemoryOutcome.DISCARDED) and memory.reason is not None:
         return not_saved(turn_id, memory.reason, memory.capacity)
     if memory.outcome is MemoryOutcome.UNAVAILABLE:

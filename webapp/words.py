@@ -50,11 +50,13 @@ FORM_REFUSALS: dict[RefusalCode, str] = {
 UNDO_GONE = "This can no longer be undone."
 UNDONE = "Undone. Memory is as it was before."
 CHANGED = "Saved."
+UNCHANGED = f"It stands there in these words already. {NOTHING_CHANGED}"
 WORDS_FORGOTTEN = "The words kept for Undo are deleted."
 FORGOTTEN = "Everything is forgotten. Both pages are empty."
 SWITCHED_OFF = "Memory is off."
 SWITCHED_ON = "Memory is on."
 WORDS_GONE = "The exact words are no longer kept."
+FORGOTTEN_SINCE = "with everything else"
 UNAVAILABLE = "It could not be read, so this answer was written without it, and nothing was saved."
 HELD_BACK = (
     "Held back. It reads like an instruction, so the agent no longer sees it. "
@@ -113,16 +115,19 @@ def undo_refusal(code: RefusalCode, capacity: Capacity | None = None) -> str:
 
 
 def full(capacity: Capacity) -> str:
-    """That a page is full: what it holds, what it can hold, and by how much the change would make it grow."""
-    return (
-        f"The {TITLES[capacity.target].lower()} is full ({capacity.used:,} of {capacity.limit:,}), "
-        f"and this needs {capacity.needed - capacity.used:,} more."
-    )
+    """That a change does not fit: what the page holds, what it can hold, and by how much the change would make it grow.
+
+    Full is a page whose rule is red (98.5 %); one with more room is not called that.
+    """
+    page, more = TITLES[capacity.target].lower(), capacity.needed - capacity.used
+    if capacity.used > capacity.limit * 985 // 1000:
+        return f"The {page} is full ({capacity.used:,} of {capacity.limit:,}), and this needs {more:,} more."
+    return f"The {page} has {capacity.limit - capacity.used:,} characters free, and this needs {more:,}."
 
 
 def too_long(limit: int, written: int) -> str:
     """That a message is longer than this installation takes."""
-    return f"The message has {written:,} characters, and at most {limit:,} fit. It was not sent."
+    return f"The message has {written:,} characters, and at most {limit:,} fit. What you wrote is still on the page."
 
 
 def greeting(name: str) -> str:
@@ -147,6 +152,8 @@ HALTS: dict[Reason, tuple[str, str]] = {
 }
 NOTHING_FROM_IT = "Nothing from it was saved to memory."
 NOTHING_SAVED = "Nothing was saved to memory."
+#: The database went away in the very moment in which the answer was kept, or was not.
+NOT_KNOWN = "It is not known yet whether the answer was kept. It shows here as soon as it is."
 
 
 def halt(reason: Reason | None, has_text: bool) -> tuple[str, str]:
@@ -177,6 +184,8 @@ LABELS: dict[Outcome, str] = {
 def announcement(ending: Ending) -> str:
     """The one sentence a screen reader hears when an answer has ended."""
     memory = ending.memory
+    if ending.outcome is Outcome.RUNNING:
+        return NOT_KNOWN
     if ending.outcome is not Outcome.COMPLETED:
         told = {
             Outcome.STOPPED: "You stopped the answer.",

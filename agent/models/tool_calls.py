@@ -37,6 +37,10 @@ class _OpenCall:
         return written.rstrip().endswith("}") and read_json(written) is not UNREADABLE
 
 
+#: Calls in one round. No model that is well asks for so many; finding the call of a piece takes time for each.
+MOST_CALLS = 128
+
+
 class ToolCallAssembly:
     """Takes the `tool_calls` of each delta, in order; gives the calls at the round's end."""
 
@@ -44,7 +48,7 @@ class ToolCallAssembly:
         self._calls: list[_OpenCall] = []
 
     def add(self, pieces: object) -> None:
-        """Raises ModelStreamBroken for a piece that has not the shape of one."""
+        """Raises ModelStreamBroken for a piece that has not the shape of one, and for more than `MOST_CALLS`."""
         for piece in _list(pieces):
             piece = _object(piece)
             function = _object(piece.get("function") or {})
@@ -55,6 +59,8 @@ class ToolCallAssembly:
             arguments = _written(function.get("arguments"))
             call = self._find(index, call_id, name, arguments)
             if call is None:
+                if len(self._calls) == MOST_CALLS:
+                    raise ModelStreamBroken(ModelFault.TOO_LARGE)
                 call = _OpenCall(index, call_id)
                 self._calls.append(call)
             call.id = call.id or call_id
@@ -117,7 +123,10 @@ def _written(value: object) -> str:
         return value
     if value is None:
         return ""
-    return orjson.dumps(value).decode()
+    try:
+        return orjson.dumps(value).decode()
+    except orjson.JSONEncodeError:  # nested too deeply to be written
+        return "null"
 
 
 def _text(value: object) -> str:

@@ -11,9 +11,13 @@ from html import unescape
 from typing import Final
 from unicodedata import category, normalize
 
+from memory_core.document import with_marks_in_order
+
 ESCAPE_ROUNDS: Final = 3  # &amp;amp;lt; is as deep as it is looked for
 ESCAPES: Final = re.compile(r"(?:\\u00|\\u\{0*|\\x|%)([0-9a-f]{2})", re.IGNORECASE)  # of ASCII and Latin-1
 DROPPED_CATEGORIES: Final = frozenset({"Mn", "Me", "Cf"})
+# Halfwidth sound marks: letters by class, which the compatibility form turns into marks.
+WIDE_MARKS: Final = str.maketrans("\uff9e\uff9f", "\u3099\u309a")
 # Look-alikes in lower case above what they are read as: letters, brackets, bars, dashes. Not a complete list, and it
 # need not be: what it feeds are rules for a few fixed names.
 LOOKALIKES: Final = str.maketrans(
@@ -30,7 +34,7 @@ def fold(text: str) -> str:
             break
     if text.isascii():
         return text.lower()
-    decomposed = normalize("NFKD", text)
+    decomposed = normalize("NFKD", with_marks_in_order(text.translate(WIDE_MARKS)))
     visible = "".join(char for char in decomposed if char.isascii() or category(char) not in DROPPED_CATEGORIES)
     return visible.casefold().translate(LOOKALIKES)
 

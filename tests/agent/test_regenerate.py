@@ -352,6 +352,38 @@ async def test_forgotten_in_mid_turn_nothing_comes_back(house: House) -> None:
     assert memory_rows(house.engine) == []
 
 
+@pytest.mark.invariant("I40")
+@pytest.mark.parametrize("staging", [True, False], ids=["and the answer stages", "and the answer stages nothing"])
+async def test_what_the_person_edits_in_mid_turn_is_not_taken_back_with_it(house: House, staging: bool) -> None:
+    """The edit holds the old words as a part of its own: they are no longer the entry that the old answer left."""
+    first = await an_answer(house, adding("Likes tea"))
+    held = Gate()
+    if staging:
+        house.model.play(*calls(adding(COFFEE)))
+    house.model.play(gate(held), *says("Noted."))
+    running = await house.running.open(
+        house.request("", conversation_id=first.turn.conversation_id, regenerates_id=first.turn.id)
+    )
+    await house.model.reached(requests=4 if staging else 3, open=1)
+    edit = Operation(Target.USER, Action.REPLACE, match="Likes tea", content="Likes tea, and writes about it.")
+    transaction(
+        house.engine,
+        lambda unit: commit_batches(unit, [[edit]], actor=Actor.PERSON, undo_hours=24),
+        owner=house.owner(),
+    )
+    held.open()
+
+    told = await listen(running)
+
+    assert told.ending.outcome is Outcome.COMPLETED
+    assert (told.ending.memory.outcome, told.ending.memory.reason) == (
+        MemoryOutcome.REFUSED,
+        RefusalCode.CHANGED_SINCE,
+    )
+    assert entries(house) == (KEPT, "Likes tea, and writes about it.")
+    assert not is_undone(house, first)
+
+
 @pytest.mark.invariant("I38")
 async def test_switched_off_the_earlier_change_stays(house: House) -> None:
     """Off when it is asked again, or switched off in mid-turn: the agent writes nothing, not even an inverse. What was

@@ -23,7 +23,7 @@ command -v apt-get >/dev/null 2>&1 \
   || leave_out 'There is no Chromium here. Install one, or name it: make test CHROMIUM=/path/to/chromium'
 
 if [ "$(id -u)" = 0 ]; then as_root=''
-elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then as_root='sudo -n env'
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then as_root='sudo -n env DEBIAN_FRONTEND=noninteractive'
 else leave_out 'There is no Chromium here, and only root may install it. Type:' "    sudo sh -c '$line'"
 fi
 

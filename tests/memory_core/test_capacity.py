@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_core.document import LIMITS, Snapshot, Target, count, render
-from memory_core.operations import Operation, apply_operations
+from memory_core.operations import ENTRY_MAX_CHARS, Operation, apply_operations
 from tests.memory_core.building import MEMORY, add, outcome, refusal, remove, replace
 from tests.memory_core.strategies import LAWS, any_snapshots, batches
 
@@ -70,3 +70,16 @@ def test_after_any_accepted_batch_a_changed_document_fits_or_is_smaller(
             assert used <= LIMITS[target] or used < was or after.of(target) == snapshot.of(target)
             assert used == len(render(after.of(target)))
         snapshot = after
+
+
+@pytest.mark.invariant("I37")
+@pytest.mark.parametrize("target", list(Target))
+def test_an_entry_that_fits_nowhere_is_refused_before_it_is_looked_at(target: Target) -> None:
+    """Screening takes time for each character, and a model can write megabytes: too long is too long, whatever it is."""
+    before = Snapshot().with_(target, ("x" * 10,))
+    endless = "\u200b" + "y" * ENTRY_MAX_CHARS
+    for operation in (add(endless, target), replace("x", endless, target)):
+        refused = refusal(apply_operations, before, [operation])
+        assert (refused.code, refused.operation, refused.target) == ("capacity_exceeded", 0, target)
+        assert (refused.used, refused.limit, refused.needed) == (10, LIMITS[target], 10 + len(endless))
+    assert refusal(apply_operations, before, [add(endless[:ENTRY_MAX_CHARS], target)]).code == "entry_control"

@@ -1,5 +1,6 @@
 """The shape of the two documents: normalising, rendering, parsing and counting."""
 
+import time
 import unicodedata
 
 import pytest
@@ -23,6 +24,7 @@ from memory_core.document import (
     parse,
     render,
     usage,
+    with_marks_in_order,
 )
 from memory_core.errors import MemoryUnavailable, UnavailableReason
 from tests.memory_core import reference
@@ -49,6 +51,23 @@ def test_normalising_twice_is_normalising_once(text: str) -> None:
 def test_no_spelling_of_line_breaks_or_outer_white_space_changes_a_text(data: st.DataObject, text: str) -> None:
     """However line breaks are spelled and whatever white space stands around it, a text is the same text."""
     assert normalize(data.draw(respelled(text))) == text
+
+
+@pytest.mark.invariant("I05")
+@LAWS
+@given(st.text(st.sampled_from("ae \u00e9\u0301\u0308\u0316\u0323\u0344\u0345\u0f71\u0f72\u0f73\u0f75\u0f81\u1100\u1161"), max_size=12))
+def test_marks_put_in_order_are_canonically_the_same(text: str) -> None:
+    """Whatever order marks come in, the normal form is the one that Unicode says."""
+    assert unicodedata.normalize("NFC", with_marks_in_order(text)) == unicodedata.normalize("NFC", text)
+
+
+@pytest.mark.invariant("I37")
+@pytest.mark.parametrize("marks", ["\u0301\u0316", "\u0f73", "\u0344\u0316"])
+def test_a_mountain_of_marks_takes_no_time(marks: str) -> None:
+    """A megabyte of them, as a form can bring it: Python alone would need minutes and let no other thread run."""
+    began = time.thread_time()
+    normalize("e" + marks * 100_000)
+    assert time.thread_time() - began < 5
 
 
 @pytest.mark.invariant("I05")

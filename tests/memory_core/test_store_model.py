@@ -117,8 +117,8 @@ class StoreMachine(RuleBasedStateMachine):
         changes = self.model.receipts[receipt_id] or ()
         self.keeper.do(lambda unit: forget_receipt(unit, receipt_id))
         self.model.receipts[receipt_id] = None
-        dead = {(change.target, text) for change in changes for text in (change.before, change.after)}
-        dead -= set(_pairs(self.model.snapshot))
+        words = {(change.target, text) for change in changes for text in (change.before, change.after) if text}
+        dead = words - set(_pairs(self.model.snapshot))
         for other, theirs in self.model.receipts.items():
             if theirs and any((change.target, change.after) in dead for change in theirs):
                 self.model.receipts[other] = None

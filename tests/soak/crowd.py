@@ -98,7 +98,7 @@ class Crowd:
             if part.fate is Fate.CUT_EARLY:
                 asyncio.get_running_loop().call_later(self._soon(), part.sending.begin_cut)
         standing = [part for part in parts if part.fate is not Fate.CUT_EARLY]
-        await asyncio.gather(*(self.playwright.arrived(part.story.token, part.place) for part in standing))
+        await asyncio.gather(*(self._stand(part) for part in standing))
         server = self.playwright.server
         assert server is not None
         self.open_at_once = max(self.open_at_once, server.counters.open)
@@ -108,6 +108,15 @@ class Crowd:
         await asyncio.gather(*(part.sending.over() for part in parts))
         for part in parts:
             part.person.chat = part.sending.started.get("conversationId", part.person.chat)
+
+    async def _stand(self, part: Part) -> None:
+        """Wait until a turn has come to its place; one that was refused never does."""
+        arriving = asyncio.create_task(self.playwright.arrived(part.story.token, part.place))
+        ending = asyncio.create_task(part.sending.over())
+        await asyncio.wait([arriving, ending], return_when=asyncio.FIRST_COMPLETED)
+        assert not part.sending.is_over, (part, part.sending.status, part.sending.body[-500:])
+        await arriving
+        ending.cancel()
 
     async def _meet_fate(self, part: Part) -> None:
         """At a time of its own; in a race, Stop or the cut is on its way when the model goes on."""

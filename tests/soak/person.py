@@ -16,7 +16,7 @@ import orjson
 
 from tests.webapp.product import Signed
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 
 _EVENT = re.compile(rb"event: turn\.(started|ended)\ndata: (.*)\n")
 _CSRF = re.compile(r'name="csrf_token" value="([^"]+)"')

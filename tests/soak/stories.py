@@ -25,7 +25,8 @@ from tests.fakes.gate import Gate
 from tests.fakes.model_exchange import Exchange, RecordedRequest
 from tests.fakes.model_server import ModelServer, Script, Step, finish, serve_in_thread, text, tool, usage
 
-PATIENCE_SECONDS = 30.0
+#: Enough for 500 turns at once on a machine that is busy with other things.
+PATIENCE_SECONDS = 120.0
 
 
 class Place(StrEnum):

@@ -77,7 +77,7 @@ class Storm:
             told = sending.ended.get("outcome", f"status {sending.status}")
             seen[f"{told} → {outcome}"] += 1
             assert len(stored) <= 1
-            if sending.ended:
+            if sending.ended and told != "running":  # not known yet, by its own word
                 assert (told, sending.ended["memory"]) == (outcome, stored[0].memory_outcome), (story, stored)
             remembered = books.entries(person.subject)
             for target, entry in story.entries.items():

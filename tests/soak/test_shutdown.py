@@ -28,6 +28,8 @@ STREAMS = 20
 GOOD_ORDER_SECONDS = 15.0
 #: With a database that does not answer: every wait has its own bound, and this is more than their sum.
 HANGING_SECONDS = 45.0
+#: An embedded server is asked to end in three ways, each of which is given its time.
+STOPPING_SECONDS = 22.0
 
 
 @pytest.fixture
@@ -72,7 +74,11 @@ async def stop(process: WebProcess, *signals: int, within_seconds: float) -> flo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("signals", [(signal.SIGTERM,), (signal.SIGINT,), (signal.SIGINT, signal.SIGINT)], ids=str)
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM,), (signal.SIGINT, signal.SIGINT), pytest.param((signal.SIGINT,), marks=pytest.mark.soak)],
+    ids=lambda signals: "+".join(signal.Signals(number).name for number in signals),
+)
 async def test_streams_end_and_turns_are_interrupted(
     deployment: Callable[[str], WebProcess],
     playwright: Playwright,
@@ -98,25 +104,41 @@ async def test_streams_end_and_turns_are_interrupted(
             assert connection.execute("SELECT count(*) FROM remembrancer.processes").fetchone() in [(0,), (1,)]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.invariant("I37")
+@pytest.mark.parametrize("is_embedded", [False, True], ids=["external", "embedded"])
 async def test_a_database_that_hangs_does_not_hold_the_shutdown(
     deployment: Callable[[str], WebProcess],
     database_url: str,
     playwright: Playwright,
     chance: random.Random,
     tell: Callable[[str], None],
+    is_embedded: bool,
 ) -> None:
-    """The process ends without having recorded anything; who comes next finds the turns interrupted."""
-    process = deployment(database_url)
+    """The process ends without having recorded anything; who comes next finds the turns interrupted.
+
+    An embedded server that does not react is ended too.
+    """
+    process = deployment("" if is_embedded else database_url)
     async with open_streams(process, playwright, chance) as sendings:
-        with stopped_database(database_url):
-            seconds = await stop(process, signal.SIGTERM, within_seconds=HANGING_SECONDS)
-        told = [sending.ended.get("outcome") for sending in sendings]
-        tell(f"ended in {seconds:.1f} s; told {told}")
+        with stopped_database(process.database):
+            seconds = await stop(
+                process, signal.SIGTERM, within_seconds=HANGING_SECONDS + is_embedded * STOPPING_SECONDS
+            )
+        await nothing_left_in(process.data_dir)
+        assert {sending.ended.get("outcome") for sending in sendings} <= {"interrupted", None}
+    tell(f"ended in {seconds:.1f} s")
     async with running_process(process):
         give_up_at = time.monotonic() + 20
-        while (books := Books.read(database_url)).running:
+        while (books := Books.read(process.database)).running:
             assert time.monotonic() < give_up_at, books.running
             await asyncio.sleep(0.2)
     assert_all_interrupted(books)
+
+
+async def nothing_left_in(folder: Path) -> None:
+    """Wait until no process works in a folder: paused ones end when they wake up."""
+    give_up_at = time.monotonic() + 10
+    while left := processes_in(folder):
+        assert time.monotonic() < give_up_at, left
+        await asyncio.sleep(0.1)

@@ -205,6 +205,7 @@ def test_a_second_dev_says_what_is_taken(tmp_path: Path) -> None:
     assert_one_line(same_folder.stderr, "in use", "--data-dir")
 
 
+@pytest.mark.slow
 def test_dev_says_that_there_is_no_postgresql(tmp_path: Path) -> None:
     """A folder without the programs: one line, exit 1."""
     (tmp_path / "empty").mkdir()

@@ -28,6 +28,8 @@ def test_a_receipt_that_was_committed_can_be_undone_while_its_words_are_kept() -
     assert (gone.title, gone.can_undo, gone.can_forget, gone.changes) == ("Saved", False, False, ())
     assert gone.documents == (("user", "User profile"),)
     assert gone.note == words.WORDS_GONE
+    same_size = presenting.saved("trn_a", "rcp_a", None, {}, None)
+    assert (same_size.lead, same_size.documents) == ("", ())
 
 
 def test_a_change_made_by_hand_says_what_was_done() -> None:
@@ -51,6 +53,13 @@ def test_only_a_committed_turn_says_saved() -> None:
         MemoryOutcome.DISCARDED: ReceiptState.REFUSED,
         MemoryOutcome.UNAVAILABLE: ReceiptState.UNAVAILABLE,
     }
+
+
+def test_what_was_forgotten_with_everything_else_is_not_called_saved() -> None:
+    """Its receipt is gone; the turn remembers only that there was one."""
+    view = presenting.turn_receipt("trn_a", MemoryEnding(MemoryOutcome.COMMITTED), {})
+    assert view is not None
+    assert (view.state, view.title, view.lead) == (ReceiptState.UNDONE, "Forgotten", "with everything else")
 
 
 def test_a_refused_receipt_never_shows_the_words() -> None:

@@ -27,6 +27,12 @@ def test_a_full_page_is_told_with_its_numbers() -> None:
     assert told == ("The user profile is full (1,368 of 1,375), and this needs 41 more. Nothing in memory changed.")
 
 
+def test_a_page_with_room_is_not_called_full() -> None:
+    """What does not fit may be long: then the room there is, is told."""
+    told = words.form_refusal(RefusalCode.CAPACITY_EXCEEDED, Capacity(Target.USER, 239, 1375, 1376))
+    assert told == "The user profile has 1,136 characters free, and this needs 1,137."
+
+
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.BUSY])
 def test_every_reason_of_a_failure_has_a_sentence(reason: Reason) -> None:
     """And each says that nothing was saved, with text and without."""

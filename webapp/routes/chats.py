@@ -148,6 +148,7 @@ def _turn_request(services: Services, person: Person, form: FormData, chat: str 
         memory_enabled=settings.memory_enabled,
         conversation_id=chat,
         regenerates_id=text(form, "regenerates") or None if chat is not None else None,
+        regenerates_last_only=True,
         session_id=person.session_id,
         turns_at_once=settings.streams_per_subject,
         history_tokens=settings.history_tokens,

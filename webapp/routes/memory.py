@@ -15,7 +15,7 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent.transcript import list_conversations
+from agent.transcript import list_conversations, storable
 from memory_core.database.transaction import Unit
 from memory_core.document import FILENAMES, Target
 from memory_core.document import render as render_document
@@ -48,7 +48,7 @@ from webapp.memory_pages import (
 from webapp.render import render, render_partial
 from webapp.routes.forms import is_htmx, text
 from webapp.services import services_of
-from webapp.views import EntryForm, PanelView, Place, ReceiptView
+from webapp.views import EntryForm, NoticeView, PanelView, Place, ReceiptView
 
 #: What confirms that everything is to be forgotten.
 CONFIRMATION = "forget"
@@ -57,7 +57,7 @@ EXPORT_NAME = "remembrancer-memory.zip"
 
 async def page(request: Request) -> Response:
     """The memory page. ``?done=`` shows the receipt of a change that was made without script."""
-    opened, done = Opened.from_query(request.query_params), request.query_params.get("done", "")
+    opened, done = Opened.from_query(request.query_params), storable(request.query_params.get("done", ""))
     return await _page(request, await require_person(request), opened, done=done)
 
 
@@ -124,7 +124,7 @@ async def undo(request: Request) -> Response:
     """A change taken back, whole or not at all."""
     person, services = await require_person(request), services_of(request)
     form = await request.form()
-    receipt_id, problem = text(form, "receipt"), ""
+    receipt_id, problem = storable(text(form, "receipt")), ""
     try:
         await services.write(services.owner(person), lambda unit: undo_receipt(unit, receipt_id))
     except (ReceiptGone, OwnerGone):
@@ -140,7 +140,7 @@ async def forget_words(request: Request) -> Response:
     """*Forget now*: the words of a receipt are deleted, and with them the way back."""
     person, services = await require_person(request), services_of(request)
     form = await request.form()
-    receipt_id = text(form, "receipt")
+    receipt_id = storable(text(form, "receipt"))
     await services.write(services.owner(person), lambda unit: forget_receipt(unit, receipt_id))
     return await _receipt_reply(request, person, form, receipt_id, announcement=words.WORDS_FORGOTTEN)
 
@@ -153,7 +153,7 @@ async def forget_everything(request: Request) -> Response:
         return await _refused(request, person, form, Opened(forget=True, problem=words.TYPE_FORGET))
     with suppress(OwnerGone):  # nobody by that name: there is nothing to forget
         await services.write(services.owner(person), forget_all)
-    return await _done(request, person, form, None, announcement=words.FORGOTTEN)
+    return await _done(request, person, form, None, announcement=words.FORGOTTEN, notice=NoticeView(words.FORGOTTEN))
 
 
 async def set_mode(request: Request) -> Response:
@@ -179,7 +179,10 @@ async def _change(
         return await _refused(request, person, form, _with_problem(opened, OperationRefused(RefusalCode.CHANGED_SINCE)))
     except OperationRefused as refusal:
         return await _refused(request, person, form, _with_problem(opened, refusal))
-    return await _done(request, person, form, committed.receipt_id if committed else None, announcement=words.CHANGED)
+    if committed is None:
+        notice = NoticeView(words.UNCHANGED)
+        return await _done(request, person, form, None, announcement=words.UNCHANGED, notice=notice)
+    return await _done(request, person, form, committed.receipt_id, announcement=words.CHANGED)
 
 
 def _with_problem(opened: Opened, refusal: OperationRefused) -> Opened:
@@ -187,11 +190,17 @@ def _with_problem(opened: Opened, refusal: OperationRefused) -> Opened:
 
 
 async def _done(
-    request: Request, person: Person, form: FormData, receipt_id: str | None, *, announcement: str
+    request: Request,
+    person: Person,
+    form: FormData,
+    receipt_id: str | None,
+    *,
+    announcement: str,
+    notice: NoticeView | None = None,
 ) -> Response:
     if not is_htmx(request):
         return RedirectResponse(f"/memory?done={receipt_id}" if receipt_id else "/memory", status_code=303)
-    view = await _panel(request, person, _place(text(form, "place")), Opened(), done=receipt_id or "")
+    view = await _panel(request, person, _place(text(form, "place")), Opened(), done=receipt_id or "", notice=notice)
     return HTMLResponse(frames.panel_reply(view, announcement))
 
 
@@ -207,6 +216,8 @@ async def _receipt_reply(
 ) -> Response:
     """The receipt as it is now, wherever it stands, and the panel it concerns."""
     status = 422 if problem else 200
+    if not is_htmx(request) and not problem:
+        return RedirectResponse(f"/memory?done={receipt_id}", status_code=303)
     if not is_htmx(request):
         return await _page(request, person, Opened(), done=receipt_id, problem=problem, status=status)
     place = _place(text(form, "place"))
@@ -239,11 +250,13 @@ async def _page(
     return render(request, "memory/page.html", {"shell": shell, "panel": view}, status)
 
 
-async def _panel(request: Request, person: Person, place: Place, opened: Opened, *, done: str = "") -> PanelView:
+async def _panel(
+    request: Request, person: Person, place: Place, opened: Opened, *, done: str = "", notice: NoticeView | None = None
+) -> PanelView:
     data, receipt = await _read(request, person, opened, done)
     strip = receipt_view(receipt) if receipt is not None else None
     enabled = services_of(request).settings.memory_enabled
-    return panel_view(data, person, place, is_enabled=enabled, opened=opened, receipt=strip)
+    return panel_view(data, person, place, is_enabled=enabled, opened=opened, receipt=strip, notice=notice)
 
 
 async def _read(request: Request, person: Person, opened: Opened, receipt_id: str) -> tuple[PanelData, Receipt | None]:

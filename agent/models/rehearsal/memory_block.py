@@ -32,11 +32,28 @@ class MemoryBlock:
                     return target
         return "user"
 
-    def holds(self, words: str) -> bool:
-        return any(words in entry for entry in (*self.user, *self.memory))
+    def as_written(self, words: str) -> str | None:
+        """These words as memory writes them, upper and lower case being the same: as a whole entry first, then inside
+        one; None if no entry holds them.
+        """
+        entries = (*self.user, *self.memory)
+        if any(words in entry for entry in entries):
+            return words
+        sought = re.compile(re.escape(words), re.IGNORECASE)
+        found = [sought.fullmatch(entry) for entry in entries] + [sought.search(entry) for entry in entries]
+        return next((match[0] for match in found if match is not None), None)
+
+    def holders_of(self, target: str, words: str) -> tuple[str, ...]:
+        """The entries of one document that the words mean: the whole entry they are, or all that hold them."""
+        entries = self.of(target)
+        return (words,) if words in entries else tuple(entry for entry in entries if words in entry)
 
     def is_entry(self, words: str) -> bool:
         return words in (*self.user, *self.memory)
+
+    def of(self, target: str) -> tuple[str, ...]:
+        """One document's entries."""
+        return self.user if target == "user" else self.memory
 
 
 def find_memory_block(messages: Sequence[Any]) -> MemoryBlock | None:

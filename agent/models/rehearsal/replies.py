@@ -7,6 +7,7 @@ or a wish that needs none, is text. It looks at nothing before the last user mes
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -67,19 +68,36 @@ def _operation(wish: Wish, block: MemoryBlock) -> dict[str, str]:
     if isinstance(wish, Remember):
         return {"target": wish.target, "action": "add", "content": wish.words}
     if isinstance(wish, Replace):
-        held = [reading for reading in wish.readings if block.holds(reading[0])]
+        held = [reading for reading in wish.readings if block.as_written(reading[0]) is not None]
         old, new = max(held, key=lambda reading: len(reading[0]), default=wish.readings[0])
         match = _match(old, block)
-        return {"target": block.target_of(match), "action": "replace", "match": match, "content": new}
+        target = block.target_of(match)
+        return {"target": target, "action": "replace", "match": match, "content": _reworded(target, match, new, block)}
     assert isinstance(wish, Forget)
     match = _match(wish.words, block)
     return {"target": block.target_of(match), "action": "remove", "match": match}
 
 
 def _match(said: str, block: MemoryBlock) -> str:
-    """The words as said; a full stop that belongs to the sentence rather than to the entry is left out."""
+    """The words as memory writes them, or else as said; a full stop that belongs to the sentence rather than to the
+    entry is left out.
+    """
     bare = said.rstrip(".!") or said
-    return next((form for form in (said, bare, f"{bare}.") if block.is_entry(form)), bare)
+    forms = [block.as_written(form) or form for form in (said, bare, f"{bare}.")]
+    return next((form for form in forms if block.is_entry(form)), forms[1])
+
+
+def _reworded(target: str, old: str, new: str, block: MemoryBlock) -> str:
+    """The one entry that holds the old words, complete, with the new ones in their place; the new ones alone if it is
+    no single entry, or if the old ones are all of it.
+    """
+    holders = block.holders_of(target, old)
+    if len(holders) != 1 or holders[0] == old:
+        return new
+    inside = new if old.endswith((".", "!")) else new.rstrip(".!") or new
+    as_words = re.compile(rf"(?<!\w){re.escape(old)}(?!\w)")
+    entry, count = as_words.subn(lambda _: inside, holders[0])
+    return entry if count else holders[0].replace(old, inside, 1)
 
 
 def _answers(
@@ -93,7 +111,7 @@ def _answers(
     """The paragraphs of the reply, in the order of what was asked."""
     for call, result in zip(calls, results, strict=False):
         content = _decoded(_text(result))
-        yield _changed(content, operations) if call.name == MEMORY_UPDATE else _found(content)
+        yield _changed(content, operations, block) if call.name == MEMORY_UPDATE else _found(content)
     if operations and MEMORY_UPDATE not in tools:
         yield words.NO_MEMORY_TOOL
     if SESSION_SEARCH not in tools and any(isinstance(wish, Search) for wish in said.wishes):
@@ -106,10 +124,17 @@ def _answers(
         yield words.BEFORE_ENDING[said.ending]
 
 
-def _changed(result: Any, operations: Sequence[Mapping[str, str]]) -> str:
+def _changed(result: Any, operations: Sequence[Mapping[str, str]], block: MemoryBlock | None) -> str:
     if isinstance(result, dict) and result.get("status") == "refused":
         return words.REFUSALS.get(str(result.get("code")), words.REFUSED_OTHERWISE)
+    if all(_is_known(operation, block or MemoryBlock()) for operation in operations):
+        return words.KNOWN
     return words.noted([operation["action"] for operation in operations])
+
+
+def _is_known(operation: Mapping[str, str], block: MemoryBlock) -> bool:
+    """Whether it adds what is there already: that is accepted, and changes nothing."""
+    return operation["action"] == "add" and operation["content"] in block.of(operation["target"])
 
 
 def _found(result: Any) -> str:

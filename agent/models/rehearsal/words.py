@@ -13,6 +13,7 @@ NOTED: Final = {
     "remove": "I have noted that this should be forgotten.",
     "several": "I have noted these changes.",
 }
+KNOWN: Final = "That is remembered already, word for word, so there is nothing to change."
 PAGE_TELLS: Final = "The page shows what is kept as soon as this answer has ended."
 
 NO_MEMORY_TOOL: Final = "I cannot note anything here: memory is not part of this conversation."

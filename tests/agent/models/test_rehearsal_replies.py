@@ -56,7 +56,21 @@ def operations(reply: Reply) -> list[dict[str, str]]:
         ("replace Tests are slow with Tests are fast",
          {"target": "memory", "action": "replace", "match": "Tests are slow", "content": "Tests are fast"}),
         ("replace runs with make with runs with just",
-         {"target": "memory", "action": "replace", "match": "runs with make", "content": "runs with just"}),
+         {"target": "memory", "action": "replace", "match": "runs with make",
+          "content": "The build runs with just\nand needs Docker."}),
+        ("Replace tea with coffee.",
+         {"target": "user", "action": "replace", "match": "tea", "content": "I like coffee."}),
+        ("replace DOCKER with Podman",
+         {"target": "memory", "action": "replace", "match": "Docker",
+          "content": "The build runs with make\nand needs Podman."}),
+        ("replace uses go with Uses Rust", {"target": "user", "action": "replace", "match": "Uses Go",
+                                            "content": "Uses Rust"}),
+        ("replace Uses with Knows", {"target": "user", "action": "replace", "match": "Uses", "content": "Knows"}),
+        ("replace the moon with the sun",
+         {"target": "user", "action": "replace", "match": "the moon", "content": "the sun"}),
+        ("replace wor with pl", {"target": "user", "action": "replace", "match": "wor", "content": "Uses Go at plk"}),
+        ("forget docker", {"target": "memory", "action": "remove", "match": "Docker"}),
+        ("forget USES GO", {"target": "user", "action": "remove", "match": "Uses Go"}),
     ],
 )  # fmt: skip
 def test_a_wish_becomes_one_operation(said: str, expected: dict[str, str]) -> None:
@@ -127,6 +141,15 @@ def test_a_staged_change_is_noted_never_claimed(said: str) -> None:
     assert "noted" in reply.text
     assert words.PAGE_TELLS in reply.text
     assert (reply.calls, reply.ending) == ((), Ending.GOOD)
+
+
+@pytest.mark.parametrize(("said", "is_known"), [
+    ("remember that Uses Go", True), ("remember that Uses", False), ("remember for this work: Uses Go", False),
+    ("remember that Uses Go\nremember that I like cake", False),
+])  # fmt: skip
+def test_what_is_remembered_already_is_not_noted_again(said: str, is_known: bool) -> None:
+    """The tool accepts it and nothing changes, so the page will show nothing: then it must not be promised."""
+    assert (ask(said, results=[STAGED]).text == words.KNOWN) is is_known
 
 
 @pytest.mark.parametrize("code", ["fields_invalid", "capacity_exceeded", "match_ambiguous", "give_up", "something_new"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ModelStreamBroken
 from agent.models.protocol import ToolCall
-from agent.models.tool_calls import ToolCallAssembly
+from agent.models.tool_calls import MOST_CALLS, ToolCallAssembly
 from tests.agent.models.asking import UNHURRIED
 
 Delta = list[Any]
@@ -202,3 +202,25 @@ def test_no_fragmentation_changes_the_arguments(sizes: list[int], text: str) -> 
     [call] = assemble([piece("", index=0, id="a", name="one")], *deltas)
 
     assert call.arguments == written
+
+
+def test_an_endless_row_of_calls_breaks_the_answer_off() -> None:
+    """Finding the call of a piece looks at each: thousands of them would hold up every other turn."""
+    assembly = ToolCallAssembly()
+    piece = {"function": {"name": "memory_update", "arguments": "{}"}}
+    for number in range(MOST_CALLS):
+        assembly.add([{"index": number, "id": f"call-{number}", **piece}])
+    assert len(assembly.finish()) == MOST_CALLS
+    with pytest.raises(ModelStreamBroken):
+        assembly.add([{"index": MOST_CALLS, "id": "one-more", **piece}])
+
+
+def test_arguments_nested_too_deeply_to_be_written_are_no_object() -> None:
+    """A server that sends objects can send more than can be written as JSON again."""
+    deep: Any = {}
+    for _ in range(400):
+        deep = {"a": deep}
+    assembly = ToolCallAssembly()
+    assembly.add([{"index": 0, "id": "c", "function": {"name": "memory_update", "arguments": deep}}])
+    [call] = assembly.finish()
+    assert call.arguments == "null"

@@ -1,5 +1,7 @@
 """Folding: the skeleton in which rules look for words."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +52,12 @@ def test_folding_never_fails_and_keeps_plain_lower_case_text(text: str) -> None:
     assert isinstance(fold(text), str)
     plain = "".join(char for char in text if "a" <= char <= "z" or char in " \n")
     assert fold(plain) == plain
+
+
+@pytest.mark.invariant("I37")
+@pytest.mark.parametrize("marks", ["&#x301;&#x316;", "\uff9e\u0316", "\u302e\U0001d165"])
+def test_a_mountain_of_marks_is_folded_in_no_time(marks: str) -> None:
+    """Also of those that only come to light here: written as entities, or in their halfwidth form."""
+    began = time.thread_time()
+    fold("e" + marks * 50_000)
+    assert time.thread_time() - began < 5

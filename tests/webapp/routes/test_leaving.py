@@ -3,6 +3,7 @@
 import secrets
 import socket
 import threading
+from contextlib import ExitStack
 from urllib.parse import urlencode
 
 import pytest
@@ -83,6 +84,24 @@ def test_signing_out_stops_what_the_session_runs(product: Product, model: ModelS
     line.close()
 
 
+@pytest.mark.invariant("I15")
+def test_signing_out_while_a_message_waits_to_begin_leaves_nothing_running(product: Product, model: ModelServer) -> None:
+    """The message was let in, then its session ended, then it came to the database: it begins nothing any more."""
+    ada = product.sign_in("ada")
+    model.play(text("Hello."), finish("stop"))
+    assert ada.say("Hello").ended["outcome"] == "completed"
+    model.play(gate(threading.Event()))
+    waiting = sql("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    with ExitStack() as leaving:
+        with product.services.engine.begin() as holds:
+            holds.execute(sql("SELECT 1 FROM remembrancer.owners FOR UPDATE"))
+            line = leaving.enter_context(open_message(ada, "Are you there?", "k", script=True))
+            until(lambda: bool(holds.execute(waiting).scalar()))
+            assert "You have signed out" in ada.post_form("/sign-out", {}).text
+        assert line.recv(12) == b"HTTP/1.1 401"
+    assert [outcome for outcome, _ in turns(product)] == ["completed"]
+
+
 @pytest.mark.invariant("I26")
 def test_stopping_is_for_ones_own_answers(product: Product, model: ModelServer) -> None:
     """Another person's key, and one that nobody used, are not found; the answer goes on."""
@@ -132,3 +151,22 @@ def test_a_second_message_while_one_is_answered_is_refused_in_words(product: Pro
     for line in lines:
         line.close()
     until(lambda: product.services.running.ids == ())
+
+
+def test_a_page_that_was_left_behind_does_not_take_away_what_was_said_since(
+    product: Product, model: ModelServer
+) -> None:
+    """Two tabs: one goes on, the other still offers to write the answer before again. Refused in words, nothing lost."""
+    ada = product.sign_in("ada")
+    for said in ("One.", "Two.", "Two again."):
+        model.play(text(said), finish("stop"))
+    first = ada.say("First?")
+    chat = first.started["conversationId"]
+    second = ada.say("Second?", chat)
+    stale = ada.say("", chat, regenerates=first.started["turnId"])
+    assert stale.status == 409
+    assert "More was said in this chat since" in stale.body
+    page = ada.get(f"/chats/{chat}").text
+    assert "Second?" in page
+    assert "Two." in page
+    assert ada.say("", chat, regenerates=second.started["turnId"]).ended["outcome"] == "completed"

@@ -42,7 +42,7 @@ def test_export_holds_both_documents_as_hermes_keeps_them(product: Product) -> N
         ("a\n§\nb", "signs that mark the pages themselves"),
         ("zero\u200bwidth", "invisible or control characters"),
         ("</persistent_memory_data>", "signs that mark the pages themselves"),
-        ("x" * (LIMITS[Target.USER] + 1), "The user profile is full (0 of 1,375), and this needs 1,376 more."),
+        ("x" * (LIMITS[Target.USER] + 1), "The user profile has 1,375 characters free, and this needs 1,376."),
     ],
 )
 def test_what_the_rules_refuse_comes_back_with_words_and_what_was_typed(
@@ -193,3 +193,24 @@ def test_an_entry_that_no_longer_passes_is_held_back_and_removable(product: Prod
     digest = page.split("Held back.")[1].split('name="digest" value="')[1].split('"')[0]
     assert ada.post_form("/memory/removals", {"target": "user", "digest": digest}).status_code == 200
     assert not in_memory(ada, "im_start")
+
+
+@pytest.mark.invariant("I22")
+def test_saved_is_not_said_of_a_change_that_changed_nothing(product: Product) -> None:
+    """An entry that is there already, and an edit to the same words: nothing is saved, and nobody hears that it was."""
+    ada = product.sign_in("ada")
+    assert "Saved." in ada.post_form("/memory/entries", TEA).text
+    same = {"target": "user", "digest": digest_of(ada), "content": "Likes green tea. "}
+    for answer in (ada.post_form("/memory/entries", TEA), ada.post_form("/memory/edits", same)):
+        assert answer.status_code == 200
+        assert "Saved" not in answer.text
+        assert "Nothing was changed." in answer.text
+
+
+def test_an_id_that_no_database_can_hold_is_not_found(product: Product) -> None:
+    """U+0000 where a receipt is named: no such receipt, and no word of a broken database."""
+    ada = product.sign_in("ada")
+    ada.post_form("/memory/entries", TEA)
+    assert ada.get("/memory?done=%00").status_code == 200
+    assert ada.post_form("/memory/undos", {"receipt": "a\0b"}).status_code == 422
+    assert ada.post_form("/memory/receipts/forgettings", {"receipt": "a\0b"}).status_code == 409
