@@ -43,8 +43,9 @@ class TurnRequest:
 
     ``key`` is the idempotency key: the same key of the same owner is the same turn. ``regenerates_id`` names the turn
     whose question is asked again; ``message`` is then ignored, and what was said after it is set aside, unless
-    ``regenerates_last_only`` refuses that (a page that does not show it must not take it away). ``memory_enabled`` is the deployment's flag. ``turn_id``
-    is chosen before anything is stored, so that the process can answer for the turn from its first moment.
+    ``regenerates_last_only`` refuses that: a page that does not show it must not take it away. ``memory_enabled`` is
+    the deployment's flag. ``turn_id`` is chosen before anything is stored, so that the process can answer for the turn
+    from its first moment.
     """
 
     owner: Owner
@@ -112,7 +113,9 @@ _TURNS_BEFORE = sa.select(
     sa.or_(turns.c.key_digest == sa.bindparam("key"), turns.c.outcome == Outcome.RUNNING),
 )
 #: Held until the turn is on record: a sign-out is done before, and seen here, or comes after, and sees the turn.
-_REVOKED = sa.select(web_sessions.c.revoked_at).where(web_sessions.c.id == sa.bindparam("session")).with_for_update(read=True)
+_REVOKED = (
+    sa.select(web_sessions.c.revoked_at).where(web_sessions.c.id == sa.bindparam("session")).with_for_update(read=True)
+)
 _TAKE_PLACES = (
     sa.update(conversations)
     .where(conversations.c.id == sa.bindparam("conversation"), conversations.c.owner_id == sa.bindparam("owner"))
@@ -125,8 +128,9 @@ def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None
     """Put a turn on record as *running* and read what it needs.
 
     Raises ``TurnRepeated`` when the key has been used for the same message (the earlier turn is the answer),
-    ``KeyReused`` when for another, ``SessionEnded``, ``ConversationNotFound``, ``ConversationWentOn``, ``TurnNotFound``, ``TurnInProgress``, ``TooManyTurns``,
-    ``MessageRefused``, ``StorageFailed``; ``TransactionCancelled`` leaves nothing.
+    ``KeyReused`` when for another, ``SessionEnded``, ``ConversationNotFound``, ``ConversationWentOn``,
+    ``TurnNotFound``, ``TurnInProgress``, ``TooManyTurns``, ``MessageRefused``, ``StorageFailed``;
+    ``TransactionCancelled`` leaves nothing.
     """
     if request.regenerates_id is None:
         ensure_sayable(request.message)

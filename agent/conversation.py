@@ -5,7 +5,6 @@ Yields what happens as it happens. Leaves by returning only at a good end (DESIG
 """
 
 import asyncio
-from asyncio import sleep
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -129,7 +128,7 @@ async def _ask(
                 raise
         waited = True
         async with asyncio.timeout_at(deadline):
-            await sleep(patience)
+            await wait_for_room(patience)
 
 
 async def _next(answer: AsyncIterator[TextPiece | RoundEnd], watch: SilenceWatch) -> TextPiece | RoundEnd | None:
@@ -138,6 +137,11 @@ async def _next(answer: AsyncIterator[TextPiece | RoundEnd], watch: SilenceWatch
         return await watch.wait(anext(answer, None))
     except SilenceTimeout:
         raise TimeoutError from None
+
+
+async def wait_for_room(seconds: float) -> None:
+    """Until a busy model takes requests again, as it has said."""
+    await asyncio.sleep(seconds)
 
 
 def _patience(failure: ModelError) -> float | None:
@@ -158,7 +162,7 @@ async def _run_tools(
     for call, given in zip(calls, arguments, strict=True):
         name = call.name if call.name in offered else UNKNOWN_TOOL
         yield ToolStarted(name)
-        await sleep(0)  # judging a batch takes its time: the other turns have theirs in between
+        await asyncio.sleep(0)  # judging a batch takes its time: the other turns have theirs in between
         messages.append({"role": "tool", "tool_call_id": call.id, "content": _run_tool(reply, name, given)})
     if reply.ledger is not None and reply.operation_count > staged_before:
         yield MemoryStaged(reply.operation_count, reply.ledger.targets, reply.ledger.changes)
@@ -179,8 +183,7 @@ def _run_tool(reply: Reply, name: str, arguments: object) -> str:
 def _assistant(said: str, calls: tuple[ToolCall, ...], arguments: list[object]) -> dict[str, Any]:
     """The model's own round, as strict servers take it back: arguments are the JSON of an object, whatever was sent."""
     functions = [
-        {"name": call.name, "arguments": _as_object(given)}
-        for call, given in zip(calls, arguments, strict=True)
+        {"name": call.name, "arguments": _as_object(given)} for call, given in zip(calls, arguments, strict=True)
     ]
     return {
         "role": "assistant",

@@ -9,13 +9,12 @@ from agent.commit import Answer
 from agent.models.protocol import RoundEnd
 from agent.outcome import Ending, MemoryEnding, MemoryOutcome, MemoryStatus, Outcome, Reason
 from agent.tools.memory_update import MemoryTool
-from agent.transcript import storable
 from memory_core.errors import RefusalCode
 from memory_core.ledger import MemoryLedger, stage_operations
 
-#: What the columns of ``turns`` hold, and as much of a model's name as anybody wants to read.
-FINISH_REASON_CHARS = 32
-MODEL_CHARS = 200
+#: The finish reasons of chat completions.
+FINISH_REASONS = frozenset({"stop", "length", "content_filter", "tool_calls", "function_call"})
+OTHER_FINISH_REASON = "other"
 MOST_TOKENS = 2**31 - 1
 
 
@@ -87,9 +86,11 @@ class Reply:
         return text
 
     def end_round(self, end: RoundEnd) -> None:
-        """Take in how a round ended. Names and counts are the server's own: they are cut to what can be stored."""
-        self.last_round = replace(end, finish_reason=_name(end.finish_reason, FINISH_REASON_CHARS))
-        self.model = _name(end.model, MODEL_CHARS) or self.model
+        """Take in how a round ended. What a server names is its own text and goes into no record: a finish reason that
+        is none of the known ones is *other*, and the model is the one that was asked.
+        """
+        known = end.finish_reason is None or end.finish_reason in FINISH_REASONS
+        self.last_round = end if known else replace(end, finish_reason=OTHER_FINISH_REASON)
         self.input_tokens = _sum(self.input_tokens, end.input_tokens)
         self.output_tokens = _sum(self.output_tokens, end.output_tokens)
 
@@ -122,10 +123,6 @@ class Reply:
         else:
             memory = MemoryEnding(MemoryOutcome.NONE)
         return Ending(outcome, reason, self.last_round.finish_reason, None, memory)
-
-
-def _name(given: str | None, chars: int) -> str | None:
-    return storable(given)[:chars] if given else None
 
 
 def _sum(so_far: int | None, more: int | None) -> int | None:

@@ -123,7 +123,8 @@ class RunningTurns:
         self._agents = agents
         self._limits = limits
         self._running: dict[str, RunningTurn] = {}
-        self._opening: set[str] = set()
+        #: Turns that are being put on record, and how somebody meanwhile asked them to end.
+        self._opening: dict[str, Outcome | None] = {}
         self._closing = False
 
     @property
@@ -145,22 +146,26 @@ class RunningTurns:
         Whoever opens a turn sees to its end: waits for ``ended``, or interrupts it when nobody reads any more. A
         cancelled call leaves no running turn.
         """
-        self._opening.add(request.turn_id)
+        self._opening[request.turn_id] = None
         try:
             turn = await self.desk.begin(request)
             running = RunningTurn(turn, self._agents, self.desk, self._limits)
             self._running[turn.id] = running
         finally:
-            self._opening.discard(request.turn_id)
+            asked_to_end = self._opening.pop(request.turn_id)
         running.when_ended(lambda: self._running.pop(turn.id, None))
+        if asked_to_end is not None:
+            running.interrupt(asked_to_end)
         if self._closing:
             running.interrupt(Outcome.INTERRUPTED)
         return running
 
     def interrupt(self, turn_id: str, outcome: Outcome) -> None:
-        """End a turn if this process runs it."""
+        """End a turn if this process runs it, or is just putting it on record."""
         if running := self._running.get(turn_id):
             running.interrupt(outcome)
+        elif self._opening.get(turn_id, outcome) is None:
+            self._opening[turn_id] = outcome
 
     async def close(self, within_seconds: float = CLOSING_SECONDS) -> None:
         """Interrupt every turn and wait until each end is on record, but not for ever: what a database that is away

@@ -5,7 +5,6 @@ of a process start and stop; what they do is theirs.
 """
 
 import argparse
-import ipaddress
 import signal
 import sys
 import traceback
@@ -25,6 +24,7 @@ from memory_core.database.migrations import MigrationRefused, current_revision, 
 from memory_core.database.probe import ProbeFailed, probe
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
+from webapp.arguments import parse_arguments
 from webapp.errors import OrganizationMoved
 from webapp.server import CannotListen, listen, serve_app, serve_processes
 from webapp.setting_values import origin_of
@@ -49,17 +49,21 @@ _EXPECTED = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status. Raises SystemExit(2) on wrong usage."""
-    options = _parser().parse_args(arguments)
-    run: Callable[[argparse.Namespace], None] = options.run
+    options = parse_arguments(arguments)
     try:
         with _signals(signal.default_int_handler):  # both kinds of stop unwind what was started
-            run(options)
+            _COMMANDS[options.command](options)
     except KeyboardInterrupt:
-        return 0
+        return 0 if options.command in ("dev", "serve") else _told("stopped before it was done")
     except Exception as error:  # noqa: BLE001 - the edge of the process: one line, and no traceback
         _explain(error)
         return 1
     return 0
+
+
+def _told(words: str) -> int:
+    print(f"remembrancer: {words}", file=sys.stderr)
+    return 1
 
 
 def _explain(error: Exception) -> None:
@@ -72,7 +76,7 @@ def _explain(error: Exception) -> None:
     else:
         place = traceback.extract_tb(error.__traceback__)[-1]
         words = f"a fault in the program: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
-    print(f"remembrancer: {words}", file=sys.stderr)
+    _told(words)
 
 
 # The commands.
@@ -197,72 +201,16 @@ def _greeting(settings: Settings, address: str) -> str:
     return "\n".join([*lines, "Ctrl-C stops it."])
 
 
-# Reading the command line.
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="remembrancer",
-        description="A chat agent with a bounded, honest memory. Settings come from the environment.",
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    dev = _command(commands, "dev", _dev, "run everything on this machine: database, sign-in and model included")
-    dev.add_argument("--host", type=_loopback, default="127.0.0.1", help="a loopback address (%(default)s)")
-    dev.add_argument("--port", type=_port, default=8000, help="%(default)s")
-    serve = _command(commands, "serve", _serve, "run for other people; needs its settings and a migrated database")
-    serve.add_argument("--host", type=_address, default="127.0.0.1", help="the address to listen on (%(default)s)")
-    serve.add_argument("--port", type=_port, default=8000, help="%(default)s")
-    serve.add_argument("--workers", type=_workers, default=1, help="processes (%(default)s)")
-    move = _command(commands, "migrate", _migrate, "bring the database to this release, or to a revision")
-    move.add_argument("--to", metavar="REV", default="head", help="a revision, base or head (%(default)s)")
-    _command(commands, "probe", _probe, "write to the database, read it back and leave nothing")
-    return parser
-
-
-def _command(
-    commands: "argparse._SubParsersAction[argparse.ArgumentParser]",
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    meaning: str,
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.")
-    parser.add_argument("--data-dir", type=Path, help="where the embedded database and local keys are kept")
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _address(text: str) -> str:
-    """An IP address; a name only if it is `localhost`."""
-    text = "127.0.0.1" if text == "localhost" else text.strip("[]")
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is not an IP address") from None
-
-
-def _loopback(text: str) -> str:
-    address = _address(text)
-    if not ipaddress.ip_address(address).is_loopback:
-        raise argparse.ArgumentTypeError("dev believes every sign-in, so it listens on this machine only: use serve")
-    return address
-
-
-def _port(text: str) -> int:
-    return _number(text, "a port", 65535)
-
-
-def _workers(text: str) -> int:
-    return _number(text, "a number of processes", 64)
-
-
-def _number(text: str, what: str, most: int) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{what} is a whole number from 1 to {most}")
-    return int(text)
-
-
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+_COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
+    "dev": _dev,
+    "serve": _serve,
+    "migrate": _migrate,
+    "probe": _probe,
+}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 // The composer: which of Send and Stop is shown, and the keys: Enter sends, Shift + Enter is a new line, Esc stops.
-import { show } from "./notices.js";
+import { clear, show } from "./notices.js";
 import { onContent, source } from "./content.js";
 
 const composer = document.querySelector("[data-composer]");
@@ -9,10 +9,13 @@ const stop = document.getElementById("stop");
 // The form whose stream is open in this tab, or nothing. An answer can also be written elsewhere: that can be waited
 // for, but only its own tab can stop it.
 let sending = null;
+// What that form has sent, until the field says something else.
+let sent = null;
 const isWrittenElsewhere = () => !sending && document.querySelector("[data-running]") !== null;
 
 export function setSending(form) {
   sending = form;
+  sent = form && form === message.form ? message.value : null;
   refresh();
 }
 
@@ -31,6 +34,7 @@ function refresh() {
   composer.querySelector("[data-send]").hidden = Boolean(sending);
   composer.querySelector("[data-stop]").hidden = !sending;
   for (const words of composer.querySelectorAll("[data-when]")) words.hidden = !isDue[words.dataset.when];
+  if (!answering) for (const name of ["writing", "elsewhere"]) clear(name);
   // a button that goes while it has the focus hands it on
   if (held?.hidden && composer.contains(held)) message.focus();
 }
@@ -42,14 +46,22 @@ if (composer) {
   document.addEventListener("htmx:config:request", (event) => {
     if (!source(event).matches("[data-stream]") || !(sending || isWrittenElsewhere())) return;
     event.preventDefault();
+    // sent a second time before the first has left the field, or nothing written at all: nothing is dropped
+    if (sending && (message.value === sent || !message.value.trim())) return;
     show(sending ? "writing" : "elsewhere");
+  });
+  message.addEventListener("input", () => { sent = null; });
+
+  // The second half of a double click on Send meets Stop, which has just taken its place.
+  composer.querySelector("[data-stop]").addEventListener("click", (event) => {
+    if (event.detail > 1) event.preventDefault();
   });
 
   message.addEventListener("keydown", (event) => {
     const composing = event.isComposing || event.keyCode === 229;
     if (event.key !== "Enter" || event.shiftKey || composing || matchMedia("(pointer: coarse)").matches) return;
     event.preventDefault();
-    if (message.value.trim()) message.form.requestSubmit();
+    if (message.value.trim() && !event.repeat) message.form.requestSubmit();
   });
 
   document.addEventListener("keydown", (event) => {

@@ -4,7 +4,7 @@ import { renewKeys, setSending } from "./composer.js";
 import { clear, show } from "./notices.js";
 import { source } from "./content.js";
 
-let turn = null; // {form, text, accepted, ended, id, conversation}
+let turn = null; // {form, text, accepted, ended, stopping, id, conversation}
 
 const message = () => document.querySelector("[data-message]");
 const mine = (event) => turn && source(event) === turn.form;
@@ -25,6 +25,7 @@ document.addEventListener("turn.started", (event) => {
   const { turnId, conversationId, title } = told(event);
   Object.assign(turn, { id: turnId, conversation: conversationId });
   adopt(conversationId, title);
+  if (turn.stopping) stopAgain();
   emptyComposer(turn.text);
   if (document.activeElement !== document.body) return;
   const place = matchMedia("(pointer: coarse)").matches ? document.getElementById("scroll") : message();
@@ -51,11 +52,21 @@ document.addEventListener("htmx:finally:request", (event) => {
   else show(navigator.onLine ? "unsent" : "offline");
 });
 
-// Stop goes by request, so that the answer's text so far is kept. Only when that fails is the stream cut.
+// Stop goes by request, so that the answer's text so far is kept. Only when that fails is the stream cut. One that came
+// before the turn is on record finds nothing to stop, and goes again when it is.
 for (const failure of ["htmx:error", "htmx:response:error"]) {
   document.addEventListener(failure, (event) => {
-    if (source(event).id === "stop" && turn) htmx.trigger(turn.form, "htmx:abort");
+    if (source(event).id !== "stop" || !turn) return;
+    const isEarly = event.detail.ctx?.response?.status === 404 && !turn.stopping;
+    turn.stopping = true;
+    if (!isEarly) htmx.trigger(turn.form, "htmx:abort");
+    else if (turn.id) stopAgain();
   });
+}
+
+// Not within the event that tells of the first request: htmx lets no second one go before that is over.
+function stopAgain() {
+  setTimeout(() => { if (turn) document.getElementById("stop").requestSubmit(); });
 }
 
 // What was sent is on record; what was typed since stays.

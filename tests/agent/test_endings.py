@@ -4,11 +4,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from agent.conversation import Limits
 from agent.outcome import MemoryOutcome, Outcome, Reason
 from agent.prompt import ASK_FOR_REPLY
+from memory_core.database.tables import turns
 from memory_core.errors import RefusalCode
 from tests.agent.turning import (
     House,
@@ -333,3 +335,18 @@ async def test_nonsense_after_the_answer_is_a_failure(house: House) -> None:
 
     assert told.ending.reason is Reason.BROKEN
     assert_nothing_saved(house.engine, told.turn.id, ENTRY)
+
+
+@pytest.mark.invariant("I31")
+async def test_what_a_server_names_itself_is_in_no_record(house: House) -> None:
+    """A server may echo words in its model's name or its finish reason: the turn's row keeps our names for both."""
+    house.model.play(
+        chunk({"model": "Kwagga", "choices": [{"delta": {"content": "Noted."}, "finish_reason": "Kwagga"}]})
+    )
+
+    told = await house.say("I keep a zebra.")
+
+    assert told.ending.finish_reason == "other"
+    with house.engine.begin() as connection:
+        row = connection.execute(sa.select(turns).where(turns.c.id == told.turn.id)).one()
+    assert "Kwagga" not in str(row)

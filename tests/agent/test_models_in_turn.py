@@ -1,5 +1,6 @@
 """Which model answers a turn: another one only before the first word, and a busy one after a short wait."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
@@ -17,6 +18,7 @@ from tests.agent.turning import (
     open_house,
     remembered,
     says,
+    soon,
     turn_row,
 )
 from tests.database import OrganizationForTests
@@ -28,7 +30,7 @@ ENTRY = "Likes tea."
 @pytest.fixture
 async def house(model: ModelServer, engine: Engine, organization: OrganizationForTests) -> AsyncIterator[House]:
     """A process with a model and two to fall back on."""
-    async with open_house(engine, organization, model, models=("first", "second", "third"), stall_seconds=0.2) as made:
+    async with open_house(engine, organization, model, models=("first", "second", "third")) as made:
         yield made
 
 
@@ -47,7 +49,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def note(seconds: float) -> None:
         waits.append(seconds)
 
-    monkeypatch.setattr("agent.conversation.sleep", note)
+    monkeypatch.setattr("agent.conversation.wait_for_room", note)
     return waits
 
 
@@ -60,7 +62,6 @@ FAILURES: dict[str, list[Step]] = {
     "500": [error_status(500)],
     "404": [error_status(404)],
     "403": [error_status(403)],
-    "no answer": [stall()],
     "cut before a word": [cut()],
     "reset before a word": [reset()],
     "an error before a word": [chunk({"error": {"message": "no"}})],
@@ -82,6 +83,21 @@ async def test_before_the_first_word_the_next_model_answers(house: House, failur
     assert told.ending.outcome is Outcome.COMPLETED
     row = turn_row(house.engine, told.turn.id)
     assert (row["model"], row["fallback"]) == ("second", True)
+
+
+@pytest.mark.invariant("I20")
+async def test_a_model_that_does_not_begin_in_time_is_left_for_the_next(
+    model: ModelServer, engine: Engine, organization: OrganizationForTests
+) -> None:
+    """It has taken the request and says nothing: its connection is closed, and the second answers."""
+    async with open_house(engine, organization, model, models=("first", "second"), stall_seconds=2.0) as house:
+        model.play(stall())
+        model.play(*says("Hello."))
+
+        told = await house.say()
+
+    assert told.ending.outcome is Outcome.COMPLETED
+    assert (asked(house), model.counters.aborted) == (["first", "second"], 1)
 
 
 @pytest.mark.invariant("I20")
@@ -232,14 +248,21 @@ class TestBusy:
         assert told.ending.reason is Reason.UNREACHABLE
 
     @pytest.mark.invariant("I13")
-    async def test_a_wait_can_be_stopped(self, alone: House) -> None:
+    async def test_a_wait_can_be_stopped(self, alone: House, monkeypatch: pytest.MonkeyPatch) -> None:
         """A Stop while the turn waits for a busy model: it ends at once."""
+        waits = asyncio.Event()
+
+        async def wait(seconds: float) -> None:
+            waits.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr("agent.conversation.wait_for_room", wait)
         alone.model.play(error_status(429, retry_after=30))
         running = await alone.running.open(alone.request())
-        await alone.model.reached(completed=1)
+        await soon(waits.wait())
 
         running.interrupt(Outcome.STOPPED)
-        await running.ended()
+        await soon(running.ended())
 
         assert turn_row(alone.engine, running.turn.id)["outcome"] == Outcome.STOPPED
         assert answers_of(alone.engine, running.turn.id) == []

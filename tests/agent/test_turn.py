@@ -36,7 +36,7 @@ from tests.agent.turning import (
     turn_row,
 )
 from tests.database import rows
-from tests.fakes.model_server import Gate, Script, finish, gate, text
+from tests.fakes.model_server import Gate, Script, finish, gate, text, tool
 
 ENTRY = "Likes tea."
 
@@ -432,3 +432,19 @@ async def test_the_agent_a_turn_runs_with_keeps_what_it_is_made_of_out_of_logs(h
     house.model.play(*says("Hello."))
     async for _ in house.run(turn):
         pass
+
+
+async def test_arguments_that_cannot_be_written_again_are_refused_like_any_others(house: House) -> None:
+    """Nested more deeply than JSON can be written: the batch is refused, and the answer comes all the same."""
+    house.model.play(tool("memory_update", '{"operations":' * 300 + "1" + "}" * 300), finish("tool_calls"))
+    house.model.play(*says("Hello."))
+
+    told = await house.say()
+
+    assert told.ending.outcome is Outcome.COMPLETED
+    assert (told.ending.memory.outcome, told.ending.memory.reason) == (
+        MemoryOutcome.REFUSED,
+        RefusalCode.FIELDS_INVALID,
+    )
+    asked_again = house.model.requests[-1].messages[-2]
+    assert asked_again["tool_calls"][0]["function"]["arguments"] == "{}"

@@ -75,7 +75,7 @@ def test_after_any_accepted_batch_a_changed_document_fits_or_is_smaller(
 @pytest.mark.invariant("I37")
 @pytest.mark.parametrize("target", list(Target))
 def test_an_entry_that_fits_nowhere_is_refused_before_it_is_looked_at(target: Target) -> None:
-    """Screening takes time for each character, and a model can write megabytes: too long is too long, whatever it is."""
+    """Screening takes time for each character, and a model can write megabytes: too long is too long."""
     before = Snapshot().with_(target, ("x" * 10,))
     endless = "\u200b" + "y" * ENTRY_MAX_CHARS
     for operation in (add(endless, target), replace("x", endless, target)):

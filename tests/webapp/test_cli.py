@@ -9,6 +9,7 @@ from sqlalchemy.engine import Engine
 from tests.database import make_organization
 from tests.webapp.command import clean_environ, finished, free_port, started
 from webapp import cli
+from webapp.arguments import parse_arguments
 from webapp.settings import SETTINGS
 
 
@@ -69,13 +70,13 @@ def test_dev_says_why_it_stays_on_this_machine(capsys: pytest.CaptureFixture[str
 )
 def test_every_loopback_address_is_one(given: str, address: str) -> None:
     """Names and brackets are understood."""
-    assert cli._parser().parse_args(["dev", "--host", given]).host == address
+    assert parse_arguments(["dev", "--host", given]).host == address
 
 
 def test_every_command_takes_a_data_folder(tmp_path: Path) -> None:
     """CONTRACT: every command takes --data-dir."""
     for command in ("dev", "serve", "migrate", "probe"):
-        assert cli._parser().parse_args([command, "--data-dir", str(tmp_path)]).data_dir == tmp_path
+        assert parse_arguments([command, "--data-dir", str(tmp_path)]).data_dir == tmp_path
 
 
 # Failures are one line.
@@ -129,6 +130,19 @@ def test_a_fault_nobody_foresaw_is_one_line_without_its_words(
     said = capsys.readouterr().err
     assert_one_line(said, "LookupError in test_cli.py, line ")
     assert "velvet-otter" not in said
+
+
+@pytest.mark.parametrize(("command", "status"), [("dev", 0), ("serve", 0), ("migrate", 1), ("probe", 1)])
+def test_only_what_was_to_be_stopped_is_done_when_it_is_stopped(
+    command: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server has done its work when it is asked to stop; a migration that is cut short has not."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "load_settings", interrupt)
+    assert cli.main([command]) == status
 
 
 # The schema.

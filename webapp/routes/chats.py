@@ -1,5 +1,6 @@
 """Chats: the new one, each one there is, a message and its answer, and stopping an answer."""
 
+import anyio
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -94,9 +95,9 @@ async def _page(
         return render(request, "chats/new.html", view, status)
     if data.conversation is None:
         raise NotFound
-    return render(
-        request, "chats/show.html", {"shell": shell, "chat": pages.chat(data, notice=notice, draft=draft)}, status
-    )
+    # A long chat is much Markdown: not on the loop that everybody's streams run on.
+    chat_view = await anyio.to_thread.run_sync(lambda: pages.chat(data, notice=notice, draft=draft))
+    return render(request, "chats/show.html", {"shell": shell, "chat": chat_view}, status)
 
 
 async def _read(request: Request, person: Person, chat: str | None, *, around: str | None = None) -> ChatData:

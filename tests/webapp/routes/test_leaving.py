@@ -85,7 +85,9 @@ def test_signing_out_stops_what_the_session_runs(product: Product, model: ModelS
 
 
 @pytest.mark.invariant("I15")
-def test_signing_out_while_a_message_waits_to_begin_leaves_nothing_running(product: Product, model: ModelServer) -> None:
+def test_signing_out_while_a_message_waits_to_begin_leaves_nothing_running(
+    product: Product, model: ModelServer
+) -> None:
     """The message was let in, then its session ended, then it came to the database: it begins nothing any more."""
     ada = product.sign_in("ada")
     model.play(text("Hello."), finish("stop"))
@@ -156,7 +158,7 @@ def test_a_second_message_while_one_is_answered_is_refused_in_words(product: Pro
 def test_a_page_that_was_left_behind_does_not_take_away_what_was_said_since(
     product: Product, model: ModelServer
 ) -> None:
-    """Two tabs: one goes on, the other still offers to write the answer before again. Refused in words, nothing lost."""
+    """Two tabs: one goes on, the other still offers to write the answer before again. Refused, and nothing is lost."""
     ada = product.sign_in("ada")
     for said in ("One.", "Two.", "Two again."):
         model.play(text(said), finish("stop"))

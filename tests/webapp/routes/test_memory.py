@@ -9,6 +9,7 @@ from sqlalchemy import text as sql
 from memory_core.document import LIMITS, Target
 from tests.fakes.model_server import ModelServer, finish, text, tool
 from tests.webapp.product import Product, Signed, running_product
+from webapp import words
 
 TEA = {"target": "user", "content": "Likes green tea."}
 
@@ -204,7 +205,7 @@ def test_saved_is_not_said_of_a_change_that_changed_nothing(product: Product) ->
     for answer in (ada.post_form("/memory/entries", TEA), ada.post_form("/memory/edits", same)):
         assert answer.status_code == 200
         assert "Saved" not in answer.text
-        assert "Nothing was changed." in answer.text
+        assert words.UNCHANGED in answer.text
 
 
 def test_an_id_that_no_database_can_hold_is_not_found(product: Product) -> None:
