@@ -74,7 +74,7 @@ def commit_turn(
             raise TurnClaimed
         memory = _save_memory(unit, turn, answer, memory_enabled=memory_enabled, undo_hours=undo_hours)
         memory = replace(memory, retry_count=unit.tries - 1)
-        unit.checkpoint()
+        unit.checkpoint()  # also for a statement that we cancelled ourselves: no slow database, but a cancelled turn
         if turn.regenerates_id is not None:
             _set_aside(unit, turn)
         ending = replace(ending, message_id=_store_answer(unit, turn, answer.text), memory=memory)
@@ -173,7 +173,6 @@ def _save_memory(unit: Unit, turn: BegunTurn, answer: Answer, *, memory_enabled:
     except DBAPIError as error:
         if sqlstate(error) not in _GAVE_UP_WAITING:
             raise
-        unit.checkpoint()  # a statement that we cancelled ourselves is a cancelled turn, not a slow database
         return MemoryEnding(MemoryOutcome.REFUSED, RefusalCode.STORAGE)
 
 

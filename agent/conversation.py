@@ -5,7 +5,7 @@ Yields what happens as it happens. Leaves by returning only at a good end (DESIG
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import Any
@@ -34,12 +34,21 @@ _CUT = frozenset({None, "length", "content_filter"})
 Said = TextDelta | ToolStarted | MemoryStaged
 
 
+def _no_pause() -> float:
+    return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one turn. Seconds and rounds."""
+    """Bounds of one turn. Seconds and rounds.
+
+    ``pause_seconds`` is asked after every text but a round's first. For so long nothing more is read, and what comes
+    meanwhile is one text: waking up for each word costs more than all that is done with it.
+    """
 
     turn_seconds: float = 600
     tool_rounds: int = 8
+    pause_seconds: Callable[[], float] = _no_pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,7 @@ async def converse(request: RoundRequest, limits: Limits) -> AsyncGenerator[Said
     rounds_left, may_ask_again = limits.tool_rounds, True
     while True:
         reply.begin_round()
-        async with aclosing(_ask(request, messages, deadline)) as pieces:
+        async with aclosing(_ask(request, messages, deadline, limits.pause_seconds)) as pieces:
             async for piece in pieces:
                 if isinstance(piece, TextPiece):
                     yield TextDelta(reply.add(piece.text))
@@ -97,10 +106,10 @@ def _judge(end: RoundEnd, reply: Reply) -> None:
 
 
 async def _ask(
-    request: RoundRequest, messages: list[Mapping[str, Any]], deadline: float
+    request: RoundRequest, messages: list[Mapping[str, Any]], deadline: float, pause_seconds: Callable[[], float]
 ) -> AsyncGenerator[TextPiece, None]:
     """One round, from the first model that answers. Another is tried only while nothing was said or staged (R9)."""
-    reply, waited = request.reply, False
+    reply, waited, is_flowing = request.reply, False, False
     while True:
         reply.model = request.models[reply.model_index]
         try:
@@ -115,6 +124,9 @@ async def _ask(
                         reply.end_round(piece)
                         return
                     yield piece
+                    if is_flowing and (seconds := pause_seconds()) > 0:
+                        await asyncio.sleep(seconds)
+                    is_flowing = True
                 reply.end_round(RoundEnd(None))
                 return
         except ModelError as failure:

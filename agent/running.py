@@ -7,6 +7,7 @@ wait until the end is on record. Nothing here knows HTTP or SQL.
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent import telemetry
 from agent.begin import BegunTurn, TurnRequest
@@ -18,6 +19,13 @@ from agent.outcome import Outcome
 from agent.runtime import AgentRuntime
 from agent.turn import run_turn
 from agent.turn_desk import TurnDesk
+
+#: Readers show text at most so often (DESIGN R22), so nothing is gained by reading it more often.
+PACE_SECONDS = 0.04
+#: Reads a second that one process makes for all its answers; when there are many, each flows in larger pieces.
+READS_A_SECOND = 500
+#: The longest pause in which text still seems to flow.
+LONGEST_PAUSE_SECONDS = 0.25
 
 #: How long a process that closes waits for its turns' ends: one transaction's bounds, and some more.
 CLOSING_SECONDS = 20.0
@@ -34,18 +42,18 @@ class Outbox:
         self._events: list[TurnEvent] = []
         self._texts: list[str] = []
         self._wake: asyncio.Event = asyncio.Event()
-        self._is_pacing = False
+        self._texts_from = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     def put(self, event: TurnEvent) -> None:
         if isinstance(event, TextDelta):
             self._texts.append(event.text)
-            if self._is_pacing:
-                return
+            self._wake_for_text()
         else:
             self._join()
             self._events.append(event)
-        self._wake.set()
+            self._wake.set()
 
     def close(self) -> None:
         """Nothing will come any more."""
@@ -58,26 +66,39 @@ class Outbox:
         ``texts_from``: text alone is not handed out before this time of the loop's clock.
         """
         loop = asyncio.get_running_loop()
-        while not self._events:
-            if self._texts and (self._is_closed or loop.time() >= texts_from):
-                break
-            if self._is_closed:
-                return None
-            await self._woken(loop, texts_from)
+        self._texts_from = texts_from
+        try:
+            while not self._events:
+                if self._texts and (self._is_closed or loop.time() >= texts_from):
+                    break
+                if self._is_closed:
+                    return None
+                self._wake.clear()
+                if self._texts:
+                    self._wake_for_text()
+                await self._wake.wait()
+        finally:
+            self._stop_timer()
         self._join()
         taken, self._events = self._events, []
         return taken
 
-    async def _woken(self, loop: asyncio.AbstractEventLoop, texts_from: float) -> None:
-        self._wake.clear()
-        self._is_pacing = bool(self._texts) or loop.time() < texts_from
-        timer = loop.call_at(texts_from, self._wake.set) if self._is_pacing else None
-        try:
-            await self._wake.wait()
-        finally:
-            self._is_pacing = False
-            if timer is not None:
-                timer.cancel()
+    def _wake_for_text(self) -> None:
+        """Wake the reader now, or when it takes text again; one timer does for all that comes until then."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._texts_from:
+            self._wake.set()
+        elif self._timer is None:
+            self._timer = loop.call_at(self._texts_from, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self._wake.set()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _join(self) -> None:
         if self._texts:
@@ -121,11 +142,15 @@ class RunningTurns:
     def __init__(self, desk: TurnDesk, agents: AgentRuntime, limits: Limits) -> None:
         self.desk = desk
         self._agents = agents
-        self._limits = limits
+        self._limits = replace(limits, pause_seconds=self._pause_seconds)
         self._running: dict[str, RunningTurn] = {}
         #: Turns that are being put on record, and how somebody meanwhile asked them to end.
         self._opening: dict[str, Outcome | None] = {}
         self._closing = False
+
+    def _pause_seconds(self) -> float:
+        """A little more than the readers' pace, so that each read makes one frame; longer when many answers run."""
+        return min(max(1.1 * PACE_SECONDS, len(self._running) / READS_A_SECOND), LONGEST_PAUSE_SECONDS)
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from agent.events import MemoryStaged, TextDelta, ToolStarted, TurnEnded, TurnEvent, TurnStarted
 from agent.outcome import MemoryStatus, Outcome
-from agent.running import RunningTurn
+from agent.running import PACE_SECONDS, RunningTurn
 from memory_core.errors import StorageFailed
 from webapp import frames, presenting, words
 from webapp.auth.person import Person
@@ -20,8 +20,6 @@ from webapp.markdown import MarkdownStream
 from webapp.services import Services
 from webapp.views import AnswerState, AnswerView, ChatView, Place, QuestionView, TurnView
 
-#: Seconds between two frames of text; the first leaves at once (DESIGN R22).
-PACE_SECONDS = 0.04
 #: How far the clocks of the loop and of the renderer may be apart.
 CLOCK_SECONDS = 0.002
 
@@ -38,12 +36,14 @@ class LiveTurn:
         self._step_is_shown = True
 
     async def frames(self) -> AsyncIterator[bytes]:
-        """Ready bytes, one piece for whatever has come together since the last."""
+        """Ready bytes, one piece for whatever has come together since the last; the first text leaves at once."""
         loop, texts_from = asyncio.get_running_loop(), 0.0
         while (batch := await self._running.outbox.take(texts_from)) is not None:
+            taken_at = loop.time()
             yield b"".join([await self._frame(event) for event in batch])
             if isinstance(batch[-1], TextDelta):
-                texts_from = loop.time() + max(PACE_SECONDS, self._markdown.rest_seconds + CLOCK_SECONDS)
+                rested_at = loop.time() + self._markdown.rest_seconds + CLOCK_SECONDS
+                texts_from = max(taken_at + PACE_SECONDS, rested_at)
 
     async def _frame(self, event: TurnEvent) -> bytes:
         match event:

@@ -5,6 +5,7 @@ One POST, one turn, one stream. The turn runs in a task of its own; this respons
 before it returns: a generator that never started would run no ``finally``.
 """
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -44,6 +45,7 @@ class TurnStream(EventSourceResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream. Returns when the turn's end is on record, whoever ended it."""
         try:
+            await asyncio.sleep(0)  # the turn goes first: the model is asked before anything is shown
             await super().__call__(scope, receive, send)
         except (SendTimeoutError, OSError):
             pass  # the reader is gone; that is an end of the turn and no fault of ours

@@ -32,10 +32,21 @@ async def house(model: ModelServer, engine: Engine, organization: OrganizationFo
         yield opened
 
 
-@pytest.fixture
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> Limits:
-    """Transactions with the same bounds as ever, only shorter: for tests that must reach them."""
-    limits = Limits(lock_seconds=0.3, statement_seconds=0.6, idle_seconds=5, retry_seconds=0.5)
+def limit_transactions(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> Limits:
     assert transaction.__kwdefaults__ is not None
     monkeypatch.setitem(transaction.__kwdefaults__, "limits", limits)
     return limits
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """Transactions with the same bounds as ever, only longer: a busy test machine is no slow database."""
+    limits = Limits(lock_seconds=30, statement_seconds=30, idle_seconds=60, retry_seconds=30)
+    return limit_transactions(monkeypatch, limits)
+
+
+@pytest.fixture
+def short_waits(patience: Limits, monkeypatch: pytest.MonkeyPatch) -> Limits:
+    """And shorter ones, for tests that must reach them."""
+    limits = Limits(lock_seconds=0.3, statement_seconds=0.6, idle_seconds=5, retry_seconds=0.5)
+    return limit_transactions(monkeypatch, limits)

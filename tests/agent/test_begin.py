@@ -30,9 +30,9 @@ async def test_the_same_key_ten_times_at_once_runs_the_model_once(house: House) 
     """One POST, a double click and eight retries: one turn begins, the others are told which one it is."""
     held = Gate()
     house.model.play(gate(held), *says("Hello."))
-    request = house.request("Hello", key="the-key")
+    posts = [house.request("Hello", key="the-key") for _ in range(10)]
 
-    tried = await soon(asyncio.gather(*[house.running.open(request) for _ in range(10)], return_exceptions=True))
+    tried = await soon(asyncio.gather(*[house.running.open(post) for post in posts], return_exceptions=True))
     begun = [one for one in tried if isinstance(one, RunningTurn)]
     repeated = [one for one in tried if isinstance(one, TurnRepeated)]
     held.open()

@@ -5,8 +5,8 @@ that a turn can be held exactly between what it has told and what it has not.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from itertools import chain
 from typing import Any
 
@@ -18,8 +18,10 @@ from agent.begin import BegunTurn
 from agent.events import TurnEnded, TurnEvent
 from agent.interruption import Interruption
 from agent.liveness import Running, beat
+from agent.models.protocol import ModelRequest, RoundEnd, TextPiece
 from agent.outcome import Outcome
 from memory_core.database.tables import turns
+from tests.agent.database_steps import DatabaseSteps
 from tests.agent.turning import (
     WAIT_SECONDS,
     House,
@@ -211,6 +213,34 @@ async def test_a_reader_that_goes_before_the_first_byte_ends_its_turn(house: Hou
         await house.model.idle()
         house.model._scripts.clear()
     assert house.running.ids == ()
+
+
+@pytest.mark.invariant("I13")
+async def test_the_model_is_left_alone_before_the_end_is_recorded(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long recording takes: a reader that closes its stream does not leave the answer running meanwhile."""
+    happened: list[str] = []
+    house.model.play(text("Half of "), gate(Gate()))
+    agent = await house.agents.authenticated(house.organization.agent_id, 1)
+    ask = agent.client.open
+
+    @asynccontextmanager
+    async def noted(request: ModelRequest) -> AsyncIterator[AsyncIterator[TextPiece | RoundEnd]]:
+        try:
+            async with ask(request) as answer:
+                yield answer
+        finally:
+            happened.append("closed")
+
+    monkeypatch.setattr(agent.client, "open", noted)
+    steps = DatabaseSteps(house.engine, monkeypatch, "agent.turn_desk.discard_turn")
+    steps.before(1, lambda connection: happened.append("recorded"))
+    async with aclosing(house.run(await house.begin())) as events:
+        await anext(events)
+        await anext(events)
+
+    assert happened == ["closed", "recorded"]
 
 
 @pytest.mark.invariant("I13")

@@ -17,6 +17,7 @@ from agent.running import RunningTurn
 from agent.transcript import find_conversation, find_title, list_conversations
 from memory_core.database.tables import conversations, memory_changes, messages, owners
 from tests.agent.turning import (
+    WAIT_SECONDS,
     House,
     Told,
     adding,
@@ -84,7 +85,8 @@ async def test_hundreds_of_turns_at_once_never_cross(house: House) -> None:
         chance.shuffle(order)
         opened = await asyncio.gather(*[open_turn(person, chat, wave) for person, chat in order])
         for round_number in (1, 2):
-            await house.model.reached(requests=size * (2 * wave + round_number), open=size)
+            count = size * (2 * wave + round_number)
+            await house.model.reached(requests=count, open=size, within_seconds=WAIT_SECONDS)
             assert len(house.running.ids) == size
             crowd.let_go(chance)
         heard = await asyncio.gather(*[listen(running) for _, _, running in opened])

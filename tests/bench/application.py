@@ -1,5 +1,6 @@
 """The application under load, started by its own command, on a database that outlives it."""
 
+import http.client
 import socket
 import subprocess
 import tempfile
@@ -9,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import psycopg
 
 from memory_core.database.embedded import EmbeddedServer
@@ -62,21 +62,29 @@ def running_application(core: int, database: Database, model_url: str) -> Iterat
         "OPENAI_BASE_URL": model_url,
     }
     with running(core, *command, environ=environ) as process:
-        _wait_for(address, process)
+        _wait_for(port, process)
         yield Application(address, process)
 
 
-def _wait_for(address: str, process: subprocess.Popen[str]) -> None:
+def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
     give_up_at = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < give_up_at:
         assert process.poll() is None, "the application ended instead of starting"
-        try:
-            if httpx.get(f"{address}/readyz", trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.05)
+        if _is_ready(port):
+            return
+        time.sleep(0.1)
     raise AssertionError("the application did not start")
+
+
+def _is_ready(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
 
 
 def _postmaster(url: str) -> int:

@@ -36,6 +36,10 @@ class Message:
 class Asker(Protocol):
     """Somebody who puts one message after the other, on one connection."""
 
+    @property
+    def opens_chat(self) -> bool:
+        """Whether the last message was the first of a chat."""
+
     def message(self, wish: str) -> Message: ...
 
     def heard(self, answer: bytes) -> None:

@@ -75,39 +75,34 @@ def the_relay(address: str, pid: int) -> Target:
     return Target(RELAY, address, pid, lambda count: [RelayClient() for _ in range(count)])
 
 
-def the_application(
-    address: str, pid: int, database_pid: int, people: Sequence[SignedIn], *, messages_a_chat: int = 5
-) -> Target:
+def the_application(address: str, pid: int, database_pid: int, people: Sequence[SignedIn]) -> Target:
     """Asked by these people in turn; each has as many browser tabs open as it takes."""
 
     def askers(count: int) -> list[Asker]:
-        return [Chatter(address, people[number % len(people)], messages_a_chat) for number in range(count)]
+        return [Chatter(address, people[number % len(people)]) for number in range(count)]
 
     return Target(APPLICATION, address, pid, askers, database_pid)
 
 
-async def first_text_alone(
-    model: Target, relay: Target, next_message: Target, new_chat: Target, amount: Amount, notes: Notes
-) -> None:
-    """One client: milliseconds to the first words. Asked in turn, so that all have the same weather."""
+async def first_text_alone(targets: Sequence[Target], amount: Amount, notes: Notes) -> None:
+    """One client: milliseconds to the first words. All are asked in turn, so that they have the same weather."""
     wish = "tokens=20"
-    parts = ((FIRST_NEXT, model), (FIRST_NEXT, relay), (FIRST_NEXT, next_message), (FIRST_NEW, new_chat))
-    lines = [await connect(target.address) for _, target in parts]
-    askers = [target.askers(1)[0] for _, target in parts]
-    for line, asker in zip(lines, askers, strict=True):
-        await ask(line, asker, wish)
-    heard: list[list[float]] = [[] for _ in parts]
-    for _ in range(amount.answers_alone):
-        for number, (measure, target) in enumerate(parts):
-            answer = await ask(lines[number], askers[number], wish)
+    lines = [await connect(target.address) for target in targets]
+    askers = [target.askers(1)[0] for target in targets]
+    heard: dict[tuple[str, str], list[float]] = {}
+    for number in range(amount.answers_alone + 1):
+        for target, line, asker in zip(targets, lines, askers, strict=True):
+            answer = await ask(line, asker, wish)
+            measure = FIRST_NEW if asker.opens_chat else FIRST_NEXT
             notes.note_problem(measure, target.name, answer.problem)
-            heard[number].append(answer.first * 1000)
+            if number:  # the very first one makes connections
+                heard.setdefault((measure, target.name), []).append(answer.first * 1000)
     for line in lines:
         line.abort()
-    for (measure, target), firsts in zip(parts, heard, strict=True):
-        notes.note(measure, target.name, median(firsts))
-    for whose in (MODEL, RELAY):
-        notes.note(FIRST_NEW, whose, notes.figures[FIRST_NEXT, whose][-1])
+    for (measure, whose), firsts in heard.items():
+        notes.note(measure, whose, median(firsts))
+        if whose in (MODEL, RELAY):
+            notes.note(FIRST_NEW, whose, median(firsts))
 
 
 async def paced(targets: Sequence[Target], amount: Amount, notes: Notes) -> None:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 from tests.bench import table
 from tests.bench.application import Database, running_application, running_database
@@ -47,15 +46,13 @@ OPEN_FILES = 16_384
 
 @dataclass(frozen=True)
 class Site:
-    """Everything that runs. The application three times: as people chat, always in one chat, always in a new one."""
+    """Everything that runs."""
 
     cores: Cores
     database: Database
     model: Target
     relay: Target
     application: Target
-    one_chat: Target
-    new_chats: Target
 
     @property
     def targets(self) -> tuple[Target, Target, Target]:
@@ -72,16 +69,13 @@ def open_site(cores: Cores, people: int, *, durable: bool = True, database: Data
         model_url = first_line(model)
         relay = opened.enter_context(running(cores.server, "-m", "tests.bench.relay", f"{model_url}/v1"))
         started = opened.enter_context(running_application(cores.server, database, f"{model_url}/v1"))
-        signed_in = [sign_in(started.address, f"person {number}") for number in range(people)]
-        application = partial(the_application, started.address, started.process.pid, database.pid, signed_in)
+        signed_in = sign_in(started.address, [f"person {number}" for number in range(people)])
         yield Site(
             cores=cores,
             database=database,
             model=the_model(model_url, model.pid),
             relay=the_relay(first_line(relay), relay.pid),
-            application=application(),
-            one_chat=application(messages_a_chat=1_000_000),
-            new_chats=application(messages_a_chat=1),
+            application=the_application(started.address, started.process.pid, database.pid, signed_in),
         )
 
 
@@ -110,7 +104,7 @@ def measure(amount: Amount, parts: frozenset[str], cores: Cores) -> Notes:
 
 def _measure_round(site: Site, amount: Amount, parts: frozenset[str], notes: Notes) -> None:
     if "first" in parts:
-        run(first_text_alone(site.model, site.relay, site.one_chat, site.new_chats, amount, notes))
+        run(first_text_alone(site.targets, amount, notes))
     if "paced" in parts:
         run(paced(site.targets, amount, notes))
     if "saturated" in parts:

@@ -24,6 +24,8 @@ _CONVERSATION: Final = re.compile(rb'"conversationId":"([^"]+)"')
 class ModelDirect:
     """Asks the model without anybody in between."""
 
+    opens_chat = False
+
     def message(self, wish: str) -> Message:
         body = {"model": "bench", "stream": True, "messages": [{"role": "user", "content": wish}]}
         return Message(post("/v1/chat/completions", json.dumps(body), "application/json"), _ANY_TEXT, _MODEL_END)
@@ -35,6 +37,8 @@ class ModelDirect:
 class RelayClient:
     """Asks the plain relay."""
 
+    opens_chat = False
+
     def message(self, wish: str) -> Message:
         return Message(post("/", json.dumps({"message": wish}), "application/json"), _RELAY_TEXT, _RELAY_END)
 
@@ -42,18 +46,23 @@ class RelayClient:
         pass
 
 
+#: A chat of the bench is so long; then another is begun.
+MESSAGES_A_CHAT: Final = 5
+
+
 @dataclass
 class Chatter:
-    """A person who chats on the page: a conversation of so many messages, then a new one."""
+    """A person who chats on the page."""
 
     address: str
     person: SignedIn
-    messages_a_chat: int = 5
+    opens_chat: bool = False
     _chat: str = ""
     _said: int = 0
 
     def message(self, wish: str) -> Message:
-        if self._said % self.messages_a_chat == 0:
+        self.opens_chat = self._said % MESSAGES_A_CHAT == 0
+        if self.opens_chat:
             self._chat = ""
         self._said += 1
         fields = {"message": wish, "key": secrets.token_hex(16), "csrf_token": self.person.csrf_token}

@@ -16,7 +16,7 @@ TINY = Amount(
     streams=2,
     tokens=5,
     delay_seconds=0.001,
-    answers_alone=1,
+    answers_alone=5,
     answers_paced=1,
     answers_saturated=1,
     held=2,
@@ -40,7 +40,7 @@ class TestParts:
     def test_first_words_are_heard_from_everybody(self, site: Site) -> None:
         """One client, three servers, an old chat and a new one."""
         notes = Notes()
-        run(measures.first_text_alone(site.model, site.relay, site.one_chat, site.new_chats, TINY, notes))
+        run(measures.first_text_alone(site.targets, TINY, notes))
         assert set(notes.figures) == {
             (measure, whose)
             for measure in (measures.FIRST_NEXT, measures.FIRST_NEW)

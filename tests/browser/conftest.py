@@ -1,4 +1,8 @@
-"""One Chromium for all browser tests of a process, and the whole product for those that go end to end."""
+"""A Chromium for each module of browser tests, and the whole product for those that go end to end.
+
+Not one for the whole session: Playwright's loop counts as running for as long as it is open, and other modules' tests
+need loops of their own.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +15,7 @@ from tests.fakes.model_server import ModelServer, serve_in_thread
 from tests.webapp.product import Product, running_product
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chrome() -> Iterator[Browser]:
     with sync_playwright() as started:
         opened = started.chromium.launch(executable_path=chromium(), args=FLAGS)

@@ -54,6 +54,49 @@ def test_a_first_run_from_sign_in_to_undo(chrome: Browser, visitors: list[Visito
     expect(panel(page, "User profile")).to_contain_text("Nothing yet.")
 
 
+def test_words_are_replaced_inside_their_entry(chrome: Browser, visitors: list[Visitor], rehearsal: Product) -> None:
+    """The rehearsal model puts B in place of A and leaves the rest of the entry as it is."""
+    page = visit(chrome, visitors, rehearsal.url, "ada").page
+    write(page, "remember for this work: deployments run on Tuesdays")
+    expect(receipt(page, "Saved")).to_be_visible()
+    write(page, "replace tuesdays with Wednesdays")
+    expect(receipt(page, "a change to")).to_contain_text("deployments run on Wednesdays")
+    expect(panel(page, "Agent memory").get_by_role("listitem")).to_contain_text("deployments run on Wednesdays")
+
+
+def test_a_hand_that_is_too_quick_sends_once(chrome: Browser, visitors: list[Visitor], rehearsal: Product) -> None:
+    """A double click on Send, Enter held down: one message, its answer whole, and no complaint."""
+    page = visit(chrome, visitors, rehearsal.url, "ada").page
+    page.get_by_role("textbox", name="Message").fill("remember that I click twice")
+    page.get_by_role("button", name="Send").dblclick()
+    expect(receipt(page, "Saved")).to_contain_text("I click twice")
+    page.get_by_role("textbox", name="Message").fill("remember that I press long")
+    for _ in range(8):
+        page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    expect(receipt(page, "I press long")).to_contain_text("Saved")
+    expect(page.get_by_role("alert")).to_be_empty()
+    expect(page.get_by_role("article", name="You")).to_have_count(2)
+
+
+def test_a_stop_that_comes_before_the_turn_is_kept_for_it(
+    chrome: Browser, visitors: list[Visitor], product: Product, model: ModelServer
+) -> None:
+    """What it would stop is not on record yet: it goes again when it is, and the answer is stopped, not cut off."""
+    play_staging(model, text("It is half "), gate(threading.Event()))
+    visitor = visit(chrome, visitors, product.url, "ada")
+    page, early = visitor.page, [404]
+    page.route(
+        "**/chats/cancellations", lambda route: route.fulfill(status=early.pop()) if early else route.continue_()
+    )
+    write(page, "I like green tea")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("log")).to_contain_text("You stopped this answer.")
+    expect(page.get_by_role("button", name="Send")).to_be_visible()
+    expect(page.get_by_role("alert")).to_be_empty()
+    visitor.forgive(*REFUSED)
+
+
 @pytest.mark.invariant("I22")
 def test_saved_is_said_only_after_the_commit(
     chrome: Browser, visitors: list[Visitor], product: Product, model: ModelServer

@@ -118,7 +118,7 @@ async def _say(request: Request, chat: str | None) -> Response:
         if is_htmx(request):
             raise
         said = words_for(refusal)
-        notice = NoticeView(said.text, said.title, "refused")
+        notice = NoticeView(said.text, f"{said.title}.", "refused")
         return await _page(request, person, chat, notice=notice, draft=text(form, "message"), status=said.status)
     if is_htmx(request):
         return TurnStream(running, LiveTurn(services, person, running).frames())

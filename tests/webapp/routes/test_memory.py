@@ -121,6 +121,34 @@ def test_forget_now_deletes_the_words_and_the_way_back(product: Product) -> None
     assert in_memory(ada, "Likes green tea.")
 
 
+def test_without_script_undo_and_forget_now_lead_back_to_the_page(product: Product) -> None:
+    """A reload of what they answer repeats nothing; the page they lead to shows what became of the receipt."""
+    ada = product.sign_in("ada")
+    for path, told in (("/memory/receipts/forgettings", "no longer kept"), ("/memory/undos", "Undone")):
+        content = {"target": "user", "content": f"Likes {path}."}
+        receipt = ada.post_form("/memory/entries", content).text.split('name="receipt" value="')[1].split('"')[0]
+        answer = ada.post_form(path, {"receipt": receipt}, script=False)
+        assert str(answer.url) == f"{product.url}/memory?done={receipt}"
+        assert told in answer.text
+
+
+@pytest.mark.invariant("I22")
+def test_a_chat_does_not_call_saved_what_was_forgotten_with_everything_else(
+    product: Product, model: ModelServer
+) -> None:
+    """Its receipts are erased: what stays in the chat says that they were."""
+    ada = product.sign_in("ada")
+    model.play(tool("memory_update", {"operations": [{**TEA, "action": "add"}]}), finish("tool_calls"))
+    model.play(text("Noted."), finish("stop"))
+    chat = ada.say("I like green tea").started["conversationId"]
+    assert ">Saved<" in ada.get(f"/chats/{chat}").text
+    forgotten = ada.post_form("/memory/forgettings", {"confirmation": "forget"}).text
+    assert forgotten.count("Everything is forgotten. Both pages are empty.") == 2  # for the eye, and announced
+    page = ada.get(f"/chats/{chat}").text
+    assert ">Forgotten<" in page
+    assert ">Saved<" not in page
+
+
 @pytest.mark.invariant("I38")
 def test_switched_off_memory_is_neither_read_nor_offered(product: Product, model: ModelServer) -> None:
     """Off: the request has no block and no tool; the pages stay the person's; on again, the block is back."""
