@@ -44,7 +44,7 @@ class Site:
 def served() -> Iterator[Site]:
     app = create_app()
     listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     yield Site(f"http://127.0.0.1:{listening.getsockname()[1]}", app)
