@@ -34,7 +34,8 @@ _SHAPE = """
               FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
              WHERE relnamespace IN (SELECT oid FROM pg_namespace WHERE nspname IN ('remembrancer', 'public'))),
            (SELECT count(*) FROM pg_constraint), (SELECT count(*) FROM pg_trigger), (SELECT count(*) FROM pg_proc),
-           (SELECT count(*) FROM pg_db_role_setting), (SELECT sum(length(relacl::text)) FROM pg_class)
+           (SELECT count(*) FROM pg_db_role_setting JOIN pg_database ON setdatabase = oid
+              WHERE datname = current_database()), (SELECT sum(length(relacl::text)) FROM pg_class)
 """
 _DELETE_ROWS = f"""
     SET session_replication_role = replica;

@@ -28,6 +28,7 @@ def test_a_database_is_empty_when_it_is_lent_again(database_server: DatabaseServ
         f"ALTER TABLE {SCHEMA}.owners DROP CONSTRAINT ck_owners_memory_mode",
         "CREATE TABLE public.other (id int)",
         f"REVOKE ALL ON {SCHEMA}.owners FROM CURRENT_USER",
+        "ALTER DATABASE {name} SET lock_timeout = '1s'",
     ],
 )
 def test_a_database_with_other_tables_is_not_lent_again(database_server: DatabaseServer, change: str) -> None:

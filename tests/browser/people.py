@@ -106,8 +106,12 @@ def panel(page: Page, document: str) -> Locator:
 
 
 def axe(page: Page) -> list[str]:
-    """What axe finds wrong with a page."""
-    found = Axe().run(page)
+    """What axe finds wrong with a page that has come to rest: a colour half-way between two states is nobody's."""
+    page.evaluate(
+        "() => Promise.allSettled(document.getAnimations()"
+        ".filter((running) => running.effect.getComputedTiming().endTime < Infinity).map((running) => running.finished))"
+    )
+    found = Axe().run(page, options={"preload": False})
     return [f"{fault['id']}: {[node['html'] for node in fault['nodes']]}" for fault in found.response["violations"]]
 
 

@@ -262,7 +262,7 @@ def test_an_expired_session_keeps_the_message(tab: Tab) -> None:
     assert axe(page) == []
     page.reload()
     expect(page.get_by_role("textbox", name="Message")).to_have_value("expired, this one")
-    tab.forgive("Failed to load resource", "inline style", "preload assets")
+    tab.forgive("Failed to load resource", "inline style")
 
 
 def test_the_first_message_makes_the_page_its_chat(context: BrowserContext, site: Site) -> None:
