@@ -8,12 +8,14 @@ memory that cannot be read makes the turn begin all the same, with its status *u
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
 from agent.errors import (
+    AgentNotFound,
     ConversationNotFound,
     KeyReused,
     MessageRefused,
@@ -27,7 +29,16 @@ from agent.outcome import MemoryStatus, Outcome
 from agent.regeneration import find_regenerated, inverse_of_answers, question_at
 from agent.transcript import history, storable, title_of
 from memory_core.database.rows import Record
-from memory_core.database.tables import conversations, messages, owners, turns, web_sessions
+from memory_core.database.tables import (
+    agent_versions,
+    agents,
+    api_keys,
+    conversations,
+    messages,
+    owners,
+    turns,
+    web_sessions,
+)
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryUnavailable
@@ -44,23 +55,25 @@ class TurnRequest:
     ``key`` is the idempotency key: the same key of the same owner is the same turn. ``regenerates_id`` names the turn
     whose question is asked again; ``message`` is then ignored, and what was said after it is set aside, unless
     ``regenerates_last_only`` refuses that: a page that does not show it must not take it away. ``memory_enabled`` is
-    the deployment's flag. ``turn_id`` is chosen before anything is stored, so that the process can answer for the turn
-    from its first moment.
+    the deployment's flag. ``session_id`` or ``api_key_id`` is what proved the owner; the turn dies with it.
+    ``key_hours``: for so long the key is the same turn; without it, for ever. ``turn_id`` is chosen before anything is
+    stored, so that the process can answer for the turn from its first moment.
     """
 
     owner: Owner
     message: str = field(repr=False)
     key: str
     process_id: str
-    agent_version: int
     policy_version: str
     memory_enabled: bool
     conversation_id: str | None = None
     regenerates_id: str | None = None
     regenerates_last_only: bool = False
     session_id: str | None = None
+    api_key_id: str | None = None
     turns_at_once: int = 3
     history_tokens: int = 24_000
+    key_hours: int | None = None
     turn_id: str = field(default_factory=lambda: new_id("trn"))
 
 
@@ -102,25 +115,69 @@ class _Place:
     question_place: int
     answer_place: int
     agent_version: int
+    has_memory: bool
+
+
+def _has_memory(version: sa.ColumnElement[int]) -> sa.Label[bool]:
+    """Whether this version of the owner's agent has the memory tool; a switch that was never set is on."""
+    switch = agent_versions.c.tools["memory"].as_boolean()
+    this = sa.and_(agent_versions.c.agent_id == sa.bindparam("agent"), agent_versions.c.version == version)
+    return sa.func.coalesce(
+        sa.select(switch).where(this).correlate(agents, conversations).scalar_subquery(), True
+    ).label("has_memory")
 
 
 # Built once: SQLAlchemy takes as long to build a statement as to run it.
 
 _TURNS_BEFORE = sa.select(
-    turns.c.id, turns.c.conversation_id, turns.c.key_digest, turns.c.body_digest, turns.c.outcome
+    turns.c.id,
+    turns.c.conversation_id,
+    turns.c.key_digest,
+    turns.c.body_digest,
+    turns.c.outcome,
+    (turns.c.started_at < sa.func.clock_timestamp() - sa.cast(sa.bindparam("key_time"), sa.Interval)).label(
+        "key_is_over"
+    ),
 ).where(
     turns.c.owner_id == sa.bindparam("owner"),
     sa.or_(turns.c.key_digest == sa.bindparam("key"), turns.c.outcome == Outcome.RUNNING),
 )
-#: Held until the turn is on record: a sign-out is done before, and seen here, or comes after, and sees the turn.
-_REVOKED = (
-    sa.select(web_sessions.c.revoked_at).where(web_sessions.c.id == sa.bindparam("session")).with_for_update(read=True)
+#: Held until the turn is on record: a sign-out, a revocation or an erasure is done before, and seen here, or comes
+#: after, and sees the turn.
+_LIVE_SESSION = (
+    sa.select(web_sessions.c.id)
+    .where(web_sessions.c.id == sa.bindparam("id"), web_sessions.c.revoked_at.is_(None))
+    .with_for_update(read=True)
+)
+_LIVE_KEY = (
+    sa.select(api_keys.c.id)
+    .where(api_keys.c.id == sa.bindparam("id"), api_keys.c.revoked_at.is_(None))
+    .with_for_update(read=True)
 )
 _TAKE_PLACES = (
     sa.update(conversations)
     .where(conversations.c.id == sa.bindparam("conversation"), conversations.c.owner_id == sa.bindparam("owner"))
-    .values(next_place=conversations.c.next_place + sa.bindparam("taken"), updated_at=sa.func.clock_timestamp())
-    .returning(conversations.c.id, conversations.c.title, conversations.c.agent_version, conversations.c.next_place)
+    .values(
+        next_place=conversations.c.next_place + sa.bindparam("taken"),
+        updated_at=sa.func.clock_timestamp(),
+        # One that was opened without a message takes its title from its first.
+        title=sa.func.coalesce(sa.func.nullif(conversations.c.title, ""), sa.bindparam("first_title")),
+    )
+    .returning(
+        conversations.c.id,
+        conversations.c.title,
+        conversations.c.agent_version,
+        conversations.c.next_place,
+        _has_memory(conversations.c.agent_version),
+    )
+)
+_FIRST_ACTIVITY = (
+    sa.update(owners)
+    .where(owners.c.id == sa.bindparam("this"))
+    .values(first_activity_at=sa.func.coalesce(owners.c.first_activity_at, sa.func.clock_timestamp()))
+)
+_CURRENT_AGENT = sa.select(agents.c.current_version, _has_memory(agents.c.current_version)).where(
+    agents.c.id == sa.bindparam("agent")
 )
 
 
@@ -151,7 +208,7 @@ def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
     owner = unit.locked_owner
     _refuse_ended_session(unit, request)
     before = _turns_before(unit, owner, request)
-    _refuse_repetition(before, request)
+    _refuse_repetition(unit, before, request)
     if before and interrupt_silent(unit.connection, request.process_id, owner_id=owner.id):
         before = _turns_before(unit, owner, request)
     earlier = find_regenerated(
@@ -163,7 +220,7 @@ def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
         else _next_place(unit, owner, request, earlier)
     )
     _refuse_crowd(before, place.conversation_id, request.turns_at_once)
-    status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled)
+    status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled and place.has_memory)
     undo_batch, undoes = inverse_of_answers(unit, earlier, snapshot)
     unit.checkpoint()
     turn_id = _insert(unit, owner, request, place, status)
@@ -204,48 +261,78 @@ def _body_digest(request: TurnRequest) -> bytes:
 
 def _refuse_ended_session(unit: Unit, request: TurnRequest) -> None:
     """Who has signed out while this waited begins nothing any more: sign-out stops only what it finds running."""
-    if request.session_id is None:
-        return
-    if unit.connection.execute(_REVOKED, {"session": request.session_id}).scalar() is not None:
-        raise SessionEnded
+    for live, proof in ((_LIVE_SESSION, request.session_id), (_LIVE_KEY, request.api_key_id)):
+        if proof is not None and unit.connection.execute(live, {"id": proof}).first() is None:
+            raise SessionEnded
 
 
 def _turns_before(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Sequence[Record]:
     """The turns that have a say in this one: that of the same key, if there is one, and those that run."""
-    return unit.connection.execute(_TURNS_BEFORE, {"owner": owner.id, "key": key_digest(request.key)}).all()
+    key_time = timedelta(hours=request.key_hours) if request.key_hours is not None else None
+    given = {"owner": owner.id, "key": key_digest(request.key), "key_time": key_time}
+    return unit.connection.execute(_TURNS_BEFORE, given).all()
 
 
-def _refuse_repetition(before: Sequence[Record], request: TurnRequest) -> None:
+def _refuse_repetition(unit: Unit, before: Sequence[Record], request: TurnRequest) -> None:
     digest = key_digest(request.key)
     for earlier in before:
-        if bytes(earlier.key_digest) == digest:
-            if bytes(earlier.body_digest) != _body_digest(request):
-                raise KeyReused
+        if bytes(earlier.key_digest) != digest:
+            continue
+        if earlier.key_is_over and earlier.outcome != Outcome.RUNNING:
+            forgotten = key_digest(new_id("key"))
+            unit.connection.execute(sa.update(turns).where(turns.c.id == earlier.id).values(key_digest=forgotten))
+        elif bytes(earlier.body_digest) != _body_digest(request):
+            raise KeyReused
+        else:
             raise TurnRepeated(earlier.id, earlier.conversation_id)
 
 
 def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
     title = title_of(request.message)
+    made = open_conversation(unit, owner, title, next_place=3)
+    return _Place(made.id, True, title, request.message, 1, 2, made.agent_version, made.has_memory)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedConversation:
+    """A conversation that was just made; it keeps this version of its agent."""
+
+    id: str
+    agent_version: int
+    has_memory: bool
+
+
+def open_conversation(unit: Unit, owner: LockedOwner, title: str = "", *, next_place: int = 1) -> OpenedConversation:
+    """A new conversation with the agent's current version. Raises ``AgentNotFound``."""
+    agent = unit.connection.execute(_CURRENT_AGENT, {"agent": owner.agent_id}).first()
+    if agent is None:
+        raise AgentNotFound
     conversation_id = new_id("cht")
     unit.connection.execute(
         sa.insert(conversations),
         {
             "id": conversation_id,
             "owner_id": owner.id,
-            "agent_version": request.agent_version,
+            "agent_version": agent.current_version,
             "title": title,
-            "next_place": 3,
+            "next_place": next_place,
         },
     )
-    return _Place(conversation_id, True, title, request.message, 1, 2, request.agent_version)
+    if owner.first_activity_at is None:
+        unit.connection.execute(_FIRST_ACTIVITY, {"this": owner.id})
+    return OpenedConversation(conversation_id, agent.current_version, agent.has_memory)
 
 
 def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: Record | None) -> _Place:
     """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
-    taken = 2 if earlier is None else 1
-    row = unit.connection.execute(
-        _TAKE_PLACES, {"conversation": storable(request.conversation_id or ""), "owner": owner.id, "taken": taken}
-    ).first()
+    given = {
+        "conversation": storable(request.conversation_id or ""),
+        "owner": owner.id,
+        "agent": owner.agent_id,
+        "taken": 2 if earlier is None else 1,
+        "first_title": title_of(request.message),
+    }
+    row = unit.connection.execute(_TAKE_PLACES, given).first()
     if row is None:
         raise ConversationNotFound
     answer_place = row.next_place - 1
@@ -253,7 +340,7 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: R
         question, question_place = request.message, answer_place - 1
     else:
         question, question_place = question_at(unit, row.id, earlier.question_place), earlier.question_place
-    return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version)
+    return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version, row.has_memory)
 
 
 def _refuse_crowd(running: Sequence[Record], conversation_id: str, at_once: int) -> None:
@@ -289,6 +376,7 @@ def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place,
             "conversation_id": place.conversation_id,
             "process_id": request.process_id,
             "session_id": request.session_id,
+            "api_key_id": request.api_key_id,
             "key_digest": key_digest(request.key),
             "body_digest": _body_digest(request),
             "question_place": place.question_place,
@@ -311,9 +399,5 @@ def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place,
                 "role": "user",
                 "content": place.question,
             },
-        )
-    if owner.first_activity_at is None:
-        unit.connection.execute(
-            sa.update(owners).where(owners.c.id == owner.id).values(first_activity_at=sa.func.clock_timestamp())
         )
     return turn_id

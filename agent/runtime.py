@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.begin import BegunTurn
-from agent.configuration import AgentConfiguration
+from agent.configuration import AgentVersion
 from agent.conversation import RoundRequest
 from agent.models.protocol import ChatModel
 from agent.outcome import MemoryStatus
@@ -56,7 +56,7 @@ class AgentRuntime:
     def __init__(
         self,
         build_client: Callable[[], Awaitable[ChatModel]],
-        load: Callable[[str, int], Awaitable[AgentConfiguration]],
+        load: Callable[[str, int], Awaitable[AgentVersion]],
         *,
         model: str,
         fallback_models: tuple[str, ...],
@@ -99,7 +99,7 @@ class AgentRuntime:
         return self._agents[key]
 
     async def _build(self, authenticated: bool, agent_id: str, version: int) -> Agent:
-        configuration = await self._load(agent_id, version)
+        configuration = (await self._load(agent_id, version)).configuration
         if self._client is None:
             self._client = await self._build_client()
         tools = tuple(

@@ -28,7 +28,7 @@ from memory_core.database.worker import Workers
 from memory_core.ids import new_id
 from webapp.auth.csrf import CsrfGuard
 from webapp.auth.local_provider import PATH as LOCAL_PROVIDER_PATH
-from webapp.auth.organization import Organization, ensure_organization
+from webapp.auth.organization import ensure_organization
 from webapp.auth.services import AuthServices, build_auth, issuer_label
 from webapp.error_pages import EXCEPTION_HANDLERS, ServerEdge
 from webapp.headers import ResponseHeaders
@@ -84,7 +84,6 @@ def create_app(settings: Settings, *, database_url: str, direct_url: str, intern
         agents=agents,
         running=running,
         process=process,
-        default_version=_current_version(engine, organization),
     )
     app = Starlette(
         routes=routes(auth.local_provider),
@@ -122,11 +121,6 @@ class _Model:
     async def close(self) -> None:
         if self._rehearsal:
             await self._rehearsal.close()
-
-
-def _current_version(engine: Engine, organization: Organization) -> int:
-    configuration = transaction(engine, lambda unit: load_configuration(unit.connection, organization.default_agent_id))
-    return configuration.version
 
 
 def _stop_turns_of(engine: Engine, workers: Workers, running: RunningTurns) -> Callable[[str], Awaitable[None]]:

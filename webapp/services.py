@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Services:
-    """One process's collaborators. ``default_version`` is the version a new conversation begins with."""
+    """One process's collaborators."""
 
     settings: Settings
     engine: Engine
@@ -31,7 +31,6 @@ class Services:
     agents: AgentRuntime
     running: RunningTurns
     process: Process
-    default_version: int
 
     def owner(self, person: Person) -> Owner:
         """The person as the owner of memory: organization, agent, and the subject exactly as sign-in proved it."""

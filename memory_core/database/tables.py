@@ -74,11 +74,13 @@ agent_versions = sa.Table(
     metadata,
     sa.Column("agent_id", sa.String(64), sa.ForeignKey(f"{SCHEMA}.agents.id"), primary_key=True),
     sa.Column("version", sa.Integer, primary_key=True),
+    # The name of this version; `agents.name` is that of the current one.
+    sa.Column("name", sa.Text, nullable=False, server_default=""),
     sa.Column("instructions", sa.Text, nullable=False, server_default=""),
     # Empty means the deployment's model.
     sa.Column("model", sa.Text, nullable=False, server_default=""),
     sa.Column("fallback_models", JSONB, nullable=False, server_default="[]"),
-    # {"memory": true, …}: a tool that is not switched on is absent from the request to the model.
+    # {"memory": true, …}: a tool that is switched off is absent from the request to the model.
     sa.Column("tools", JSONB, nullable=False, server_default='{"memory": true}'),
     _time("created_at", default=True),
 )
@@ -184,6 +186,7 @@ conversations = sa.Table(
     _time("created_at", default=True),
     _time("updated_at", default=True),
     sa.Index("ix_conversations_recent", "owner_id", sa.text("updated_at DESC"), "id"),
+    sa.Index("ix_conversations_created", sa.text("created_at DESC"), "id"),
 )
 
 turns = sa.Table(
@@ -195,6 +198,8 @@ turns = sa.Table(
     # The process that runs it, for heartbeats and sweeps; the sign-in session it dies with.
     sa.Column("process_id", sa.String(64), nullable=False),
     sa.Column("session_id", sa.String(64), nullable=True),
+    # The API key it was begun with, and dies with.
+    sa.Column("api_key_id", sa.String(64), nullable=True),
     # SHA-256 of the idempotency key and of the message: the same key is the same turn.
     sa.Column("key_digest", sa.LargeBinary, nullable=False),
     sa.Column("body_digest", sa.LargeBinary, nullable=False),
@@ -228,6 +233,9 @@ turns = sa.Table(
     sa.Index("uq_turns_key", "owner_id", "key_digest", unique=True),
     sa.Index("ix_turns_conversation", "conversation_id", "question_place"),
     sa.Index("ix_turns_session", "session_id", postgresql_where=sa.text("outcome = 'running'")),
+    sa.Index("ix_turns_api_key", "api_key_id", postgresql_where=sa.text("outcome = 'running'")),
+    # How turns ended, day by day, for operators.
+    sa.Index("ix_turns_started", "started_at"),
     sa.Index("ix_turns_process", "process_id", postgresql_where=sa.text("outcome = 'running'")),
     _one_of("outcome", "running", "completed", "stopped", "interrupted", "failed"),
     _one_of(
@@ -309,4 +317,43 @@ sign_in_attempts = sa.Table(
     _time("created_at", default=True),
     _time("expires_at"),
     sa.Index("ix_sign_in_attempts_expires", "expires_at"),
+)
+
+# Who works with the deployment, and what they did.
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    # Public: it stands in the key itself, between "rk_" and the secret.
+    _id(),
+    _reference("organization_id", "organizations.id"),
+    sa.Column("name", sa.Text, nullable=False),
+    # SHA-256 of the secret, which has 256 random bits and is stored nowhere.
+    sa.Column("secret_digest", sa.LargeBinary, nullable=False),
+    sa.Column("scopes", JSONB, nullable=False),
+    _time("created_at", default=True),
+    _time("expires_at", nullable=True),
+    _time("used_at", nullable=True),
+    _time("revoked_at", nullable=True),
+    sa.Index("ix_api_keys_organization", "organization_id", "created_at"),
+)
+
+audit_log = sa.Table(
+    "audit_log",
+    metadata,
+    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
+    _reference("organization_id", "organizations.id"),
+    # Who: an operator's subject, an API key's id, or the command line.
+    sa.Column("actor_kind", sa.String(16), nullable=False),
+    sa.Column("actor", sa.String(255, collation="C"), nullable=True),
+    sa.Column("action", sa.String(32), nullable=False),
+    # On what. A record outlives the person it was about, and then names nobody.
+    sa.Column("agent_id", sa.String(64), nullable=True),
+    _reference("owner_id", "owners.id", nullable=True, ondelete="SET NULL"),
+    # Numbers, ids and codes; never words.
+    sa.Column("detail", JSONB, nullable=False, server_default="{}"),
+    _time("at", default=True),
+    sa.Index("ix_audit_log_organization", "organization_id", sa.text("id DESC")),
+    sa.Index("ix_audit_log_owner", "owner_id"),
+    _one_of("actor_kind", "operator", "key", "command"),
 )

@@ -32,17 +32,24 @@ from memory_core.owner import Owner
 __all__ = ["DEFAULT_LIMITS", "Cancellation", "Limits", "LockedOwner", "Unit", "is_transient", "sqlstate", "transaction"]
 
 FAILED_TRANSACTION: Final = "25P02"
+#: PostgreSQL 17, as servers number themselves.
+TRANSACTION_TIMEOUT_SINCE: Final = 170_000
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a transaction may wait for, in seconds, and how often it may start again."""
+    """What a transaction may wait for, in seconds, and how often it may start again.
+
+    `transaction_seconds` is for a line that breaks in the middle of a message: to the server that is neither a
+    statement nor idle, and it would hold the owner's row for as long as it believes in the connection.
+    """
 
     lock_seconds: float = 3.0
     statement_seconds: float = 5.0
     idle_seconds: float = 15.0
+    transaction_seconds: float = 20.0
     tries: int = 5
     retry_seconds: float = 3.0
 
@@ -169,11 +176,14 @@ class _Attempt(Generic[T]):
 
 
 def set_timeouts(connection: Connection, limits: Limits) -> None:
-    """Timeouts of this transaction alone, in one round trip."""
+    """Timeouts of this transaction alone, in one round trip. Older servers cannot bound it as a whole."""
     bounds = {
         "lock_timeout": limits.lock_seconds,
         "statement_timeout": limits.statement_seconds,
         "idle_in_transaction_session_timeout": limits.idle_seconds,
     }
+    line = cast(psycopg.Connection[object], connection.connection.dbapi_connection)
+    if line.info.server_version >= TRANSACTION_TIMEOUT_SINCE:
+        bounds["transaction_timeout"] = limits.transaction_seconds
     calls = ", ".join(f"set_config('{name}', '{round(seconds * 1000)}ms', true)" for name, seconds in bounds.items())
     connection.exec_driver_sql(f"SELECT {calls}")

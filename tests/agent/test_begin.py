@@ -193,13 +193,20 @@ async def test_a_person_without_a_turn_is_created_by_the_first(house: House) -> 
 async def test_a_conversation_keeps_the_version_it_began_with(house: House) -> None:
     """Later turns ask for a newer agent; the conversation goes on with its own."""
     house.model.play(*says("One."))
-    first = await house.say("One?", agent_version=1)
+    first = await house.say("One?")
+    house.change_agent(instructions="Be brief.")
     house.model.play(*says("Two."))
+    second = await house.say("Two?", conversation_id=first.turn.conversation_id)
+    house.model.play(*says("Three."))
+    third = await house.say("Three?")
 
-    second = await house.say("Two?", conversation_id=first.turn.conversation_id, agent_version=2)
-
-    assert second.turn.agent_version == 1
+    assert (first.turn.agent_version, second.turn.agent_version, third.turn.agent_version) == (1, 1, 2)
     assert second.ending.outcome is Outcome.COMPLETED
+    assert [request.messages[0]["content"].startswith("Be brief.") for request in house.model.requests] == [
+        False,
+        False,
+        True,
+    ]
 
 
 @pytest.mark.invariant("I24")

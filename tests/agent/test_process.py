@@ -60,9 +60,9 @@ def quiet_beats(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def quick_beats(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heartbeats come one after the other."""
-    monkeypatch.setattr("agent.process.BEAT_SECONDS", 0)
-    monkeypatch.setattr("agent.process._LISTEN_AGAIN_SECONDS", 0)
+    """Heartbeats come one soon after the other; in between the others have their turn."""
+    monkeypatch.setattr("agent.process.BEAT_SECONDS", 0.02)
+    monkeypatch.setattr("agent.process._LISTEN_AGAIN_SECONDS", 0.02)
 
 
 async def until_listening(engine: Engine) -> None:

@@ -252,8 +252,8 @@ async def test_a_session_that_ends_stops_its_own_turns_only(house: House, elsewh
     held = Gate()
     for _ in range(2):
         house.model.play(gate(held), *says("Hello."))
-    here = await house.running.open(house.request(session_id="session-1"))
-    there = await house.running.open(house.request(session_id="session-2"))
+    here = await house.running.open(house.request(session_id=house.sign_in("session-1")))
+    there = await house.running.open(house.request(session_id=house.sign_in("session-2")))
 
     ended = await in_thread(lambda: stop_session(elsewhere, "session-1"))
     for turn_id in ended:

@@ -4,19 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import FrozenInstanceError
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from agent.configuration import AgentConfiguration, load_configuration
+from agent.configuration import AgentVersion, Configuration, load_configuration
 from agent.errors import AgentNotFound
 from agent.models.protocol import ModelRequest
-from agent.outcome import MemoryStatus, Outcome
+from agent.outcome import MemoryOutcome, MemoryStatus, Outcome
 from agent.prompt import BLOCK_OPENS, DEFAULT_INSTRUCTIONS
 from agent.reply import Reply
 from agent.runtime import AgentRuntime
-from memory_core.database.tables import agent_versions
+from memory_core.database.tables import agents
 from memory_core.errors import StorageFailed
 from tests.agent.turning import POLICY, House, adding, remember, says, soon, stages
 
@@ -54,13 +55,13 @@ class Workshop:
         self.clients.append(Client())
         return self.clients[-1]
 
-    async def _load(self, agent_id: str, version: int) -> AgentConfiguration:
+    async def _load(self, agent_id: str, version: int) -> AgentVersion:
         self.loads.append((agent_id, version))
         await self.may_go_on.wait()
         if self.fails:
             raise StorageFailed
-        made = {"instructions": "", "model": "", "fallback_models": (), "tools": frozenset({"memory"})}
-        return AgentConfiguration(agent_id, version, "Remembrancer", **{**made, **self._configuration})
+        made = Configuration("Remembrancer", **self._configuration)
+        return AgentVersion(agent_id, version, made, True, datetime.now(UTC), datetime.now(UTC))
 
 
 @pytest.mark.invariant("I27")
@@ -133,15 +134,15 @@ async def test_an_agent_is_frozen_and_a_request_is_a_copy(house: House) -> None:
 @pytest.mark.invariant("I28")
 async def test_an_agent_whose_memory_is_switched_off_offers_no_tool(house: House) -> None:
     """Its configuration has no memory: no policy, no block, no tool, whatever the person's mode says."""
-    off = sa.insert(agent_versions).values(agent_id=house.organization.agent_id, version=2, tools={"memory": False})
-    with house.engine.begin() as connection:
-        connection.execute(off)
+    house.change_agent(tools=frozenset())
     remember(house.engine, house.owner(), "Likes tea.")
     stages(house.model, adding("Likes jazz."))
 
-    told = await house.say(agent_version=2)
+    told = await house.say()
 
     assert told.turn.agent_version == 2
+    assert told.turn.memory_status is MemoryStatus.OFF
+    assert told.ending.memory.outcome is MemoryOutcome.OFF
     assert told.staged is None
     assert "tools" not in house.model.requests[0].body
     assert BLOCK_OPENS not in house.model.requests[0].messages[0]["content"]
@@ -209,7 +210,9 @@ async def test_a_configuration_that_does_not_exist_is_not_found(house: House) ->
 async def test_a_turn_whose_agent_is_gone_has_failed(house: House) -> None:
     """The conversation names a version that is not there: the turn ends in good order."""
     house.model.play(*says("never said"))
-    told = await house.say(agent_version=9)
+    with house.engine.begin() as connection:
+        connection.execute(sa.update(agents).values(current_version=9))
+    told = await house.say()
     house.model._scripts.clear()
 
     assert told.ending.outcome is Outcome.FAILED

@@ -11,13 +11,14 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
 
 from agent.begin import BegunTurn, TurnRequest
-from agent.configuration import load_configuration
+from agent.configuration import change_agent, load_configuration
 from agent.conversation import Limits
 from agent.events import MemoryStaged, TextDelta, TurnEnded, TurnEvent
 from agent.interruption import Interruption
@@ -28,7 +29,7 @@ from agent.running import RunningTurn, RunningTurns
 from agent.runtime import AgentRuntime
 from agent.turn import run_turn
 from agent.turn_desk import TurnDesk
-from memory_core.database.tables import agent_memory, memory_changes, messages, metadata, turns
+from memory_core.database.tables import agent_memory, memory_changes, messages, metadata, turns, web_sessions
 from memory_core.database.transaction import transaction
 from memory_core.database.worker import Workers
 from memory_core.document import Snapshot, Target
@@ -95,13 +96,31 @@ class House:
     def owner(self, subject: str = "ada") -> Owner:
         return self.organization.owner(subject)
 
+    def change_agent(self, **changes: Any) -> None:
+        """A new version of the agent."""
+        here = self.organization
+        transaction(self.engine, lambda unit: change_agent(unit, here.id, here.agent_id, changes))
+
+    def sign_in(self, session_id: str, subject: str = "ada") -> str:
+        """A live session's row."""
+        with self.engine.begin() as connection:
+            connection.execute(
+                sa.insert(web_sessions).values(
+                    id=session_id,
+                    organization_id=self.organization.id,
+                    subject=subject,
+                    csrf_token="csrf",
+                    expires_at=sa.func.clock_timestamp() + timedelta(hours=1),
+                )
+            )
+        return session_id
+
     def request(self, message: str = "Hello", *, subject: str = "ada", **more: Any) -> TurnRequest:
         asked: dict[str, Any] = {
             "owner": self.owner(subject),
             "message": message,
             "key": new_id("key"),
             "process_id": self.process_id,
-            "agent_version": 1,
             "policy_version": POLICY.version,
             "memory_enabled": self.memory_enabled,
         }

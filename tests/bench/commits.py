@@ -183,7 +183,6 @@ def _begin(engine: Engine, writer: Writer) -> BegunTurn:
         message="Count on.",
         key=new_id("key"),
         process_id=PROCESS,
-        agent_version=1,
         policy_version="memory_v1",
         memory_enabled=True,
         turns_at_once=MANY,

@@ -105,14 +105,22 @@ def panel(page: Page, document: str) -> Locator:
     return page.get_by_role("region", name=document, exact=True)
 
 
+_RESTED = """() => Promise.allSettled(
+    document.getAnimations()
+        .filter((running) => running.effect.getComputedTiming().endTime < Infinity)
+        .map((running) => running.finished))"""
+
+
 def axe(page: Page) -> list[str]:
     """What axe finds wrong with a page that has come to rest: a colour half-way between two states is nobody's."""
-    page.evaluate(
-        "() => Promise.allSettled(document.getAnimations()"
-        ".filter((running) => running.effect.getComputedTiming().endTime < Infinity).map((running) => running.finished))"
-    )
+    page.wait_for_load_state("load")
+    page.evaluate(_RESTED)
     found = Axe().run(page, options={"preload": False})
-    return [f"{fault['id']}: {[node['html'] for node in fault['nodes']]}" for fault in found.response["violations"]]
+    return [
+        f"{fault['id']}: {node['html']}: {node['failureSummary']}"
+        for fault in found.response["violations"]
+        for node in fault["nodes"]
+    ]
 
 
 def is_wider_than_the_window(page: Page) -> bool:

@@ -20,7 +20,7 @@ from tests.soak.stories import Place, Playwright, Story
 from tests.soak.test_crowd import assert_no_line_is_held
 from tests.webapp.product import running_product
 
-CALM_SECONDS = 20.0
+CALM_SECONDS = 30.0
 PEOPLE = 10
 #: How often somebody presses Send, or Stop, while nobody hears it.
 TRIES = 100

@@ -42,7 +42,9 @@ def serving(make_app: Callable[[str], ASGIApp], *, made: Callable[[Server], obje
     """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        config = uvicorn.Config(make_app(url), log_config=None, proxy_headers=False, timeout_graceful_shutdown=5)
+        config = uvicorn.Config(
+            make_app(url), log_config=None, access_log=False, proxy_headers=False, timeout_graceful_shutdown=5
+        )
         server = Server(config)
         if made is not None:
             made(server)

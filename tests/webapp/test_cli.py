@@ -173,8 +173,8 @@ def test_a_database_is_migrated_probed_and_taken_back(
 
     for command in ("probe", "serve"):
         assert said(command) == (1, "remembrancer: the database has no schema yet. Run: remembrancer migrate\n")
-    assert said("migrate") == (0, "The database is at revision 0001.\n")
-    assert said("migrate") == (0, "The database is at revision 0001.\n")
+    assert said("migrate") == (0, "The database is at revision 0002.\n")
+    assert said("migrate") == (0, "The database is at revision 0002.\n")
     assert said("probe")[0] == 0
     assert said("migrate", "--to", "9999")[0] == 1
     assert said("migrate", "--to", "base") == (0, "The database holds nothing of Remembrancer.\n")

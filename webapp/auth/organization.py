@@ -66,5 +66,7 @@ def _ensure_default_agent(connection: Connection, organization_id: str) -> str:
     agent_id: str = connection.execute(
         sa.select(agents.c.id).where(agents.c.organization_id == organization_id, agents.c.is_default)
     ).scalar_one()
-    connection.execute(pg.insert(agent_versions).values(agent_id=agent_id, version=1).on_conflict_do_nothing())
+    connection.execute(
+        pg.insert(agent_versions).values(agent_id=agent_id, version=1, name=DEFAULT_AGENT_NAME).on_conflict_do_nothing()
+    )
     return agent_id

@@ -144,7 +144,6 @@ def _turn_request(services: Services, person: Person, form: FormData, chat: str 
         message=message,
         key=text(form, "key") or new_id("key"),
         process_id=services.process.id,
-        agent_version=services.default_version,
         policy_version=services.agents.policy_version,
         memory_enabled=settings.memory_enabled,
         conversation_id=chat,

@@ -32,11 +32,13 @@ __all__ = [
 ]
 
 VERSION_TABLE: Final = "remembrancer_schema_version"
-OLDEST_WORKING: Final = "0001"
+OLDEST_WORKING: Final = "0002"
 HEAD: Final = "head"
 BASE: Final = "base"
 #: A statement of a migration may take its time; waiting for another migration or for a lock may not.
-MIGRATION_LIMITS: Final = Limits(lock_seconds=30.0, statement_seconds=3600.0, idle_seconds=60.0)
+MIGRATION_LIMITS: Final = Limits(
+    lock_seconds=30.0, statement_seconds=3600.0, idle_seconds=60.0, transaction_seconds=4 * 3600.0
+)
 _QUICK: Final = Limits(lock_seconds=1.0, statement_seconds=2.0, tries=1)
 _TURN: Final = "remembrancer migrations"
 

@@ -27,7 +27,7 @@ from memory_core.errors import DatabaseUnreachable, StorageFailed
 from tests.database import DatabaseServer, engine_on, make_organization, rows
 from tests.memory_core.database.waiting import WAIT_SECONDS
 
-HEAD = "0001"
+HEAD = "0002"
 
 #: Everything that makes a table what it is, as PostgreSQL itself tells it. No order of columns, no names of our own.
 _CATALOGUE = {

@@ -1,5 +1,6 @@
 """transaction(): what it keeps, what it takes back, what it runs again, and what it lets out of a database error."""
 
+import os
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -77,17 +78,37 @@ def test_an_error_of_the_work_passes_unchanged_and_leaves_nothing(
 
 
 def test_timeouts_belong_to_the_transaction_alone(engine: Engine) -> None:
-    """Inside, lock, statement and idle time are bounded; the pooled session keeps nothing of it."""
+    """Inside, lock, statement, idle time and the whole are bounded; the pooled session keeps nothing of it."""
     asked = (
         "SELECT current_setting('lock_timeout'), current_setting('statement_timeout'), "
-        "current_setting('idle_in_transaction_session_timeout')"
+        "current_setting('idle_in_transaction_session_timeout'), current_setting('transaction_timeout')"
     )
-    limits = Limits(lock_seconds=1.5, statement_seconds=2.5, idle_seconds=4)
+    limits = Limits(lock_seconds=1.5, statement_seconds=2.5, idle_seconds=4, transaction_seconds=9)
     inside = transaction(engine, lambda unit: tuple(unit.connection.exec_driver_sql(asked).one()), limits=limits)
     with engine.connect() as connection:
         outside = tuple(connection.exec_driver_sql(asked).one())
-    assert inside == ("1500ms", "2500ms", "4s")
-    assert outside == ("0", "0", "0")
+    assert inside == ("1500ms", "2500ms", "4s", "9s")
+    assert outside == ("0", "0", "0", "0")
+
+
+@pytest.mark.invariant("I37")
+def test_a_line_that_breaks_within_a_message_holds_nobody_up(
+    engine: Engine, organization: OrganizationForTests
+) -> None:
+    """Half a message, and no word that its sender is gone: the server ends the transaction, and the owner is free."""
+    limits = Limits(transaction_seconds=0.5)
+    transaction(engine, lambda unit: None, owner=organization.owner(), create_owner=True)
+
+    def send_half_a_statement(unit: Unit) -> None:
+        line = unit.connection.connection.dbapi_connection
+        os.write(line.pgconn.socket, b"P" + (1000).to_bytes(4, "big") + b"half")  # type: ignore[union-attr]
+        transaction(engine, came_after.append, owner=organization.owner())
+
+    came_after: list[Unit] = []
+    with pytest.raises(StorageFailed) as raised:
+        transaction(engine, send_half_a_statement, owner=organization.owner(), limits=limits)
+    assert raised.value.sqlstate == "25P04"
+    assert len(came_after) == 1
 
 
 class TestOwner:
