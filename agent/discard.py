@@ -78,12 +78,7 @@ def stop_turn(engine: Engine, owner: Owner, key: str) -> Stopped:
     """
 
     def work(unit: Unit) -> Stopped:
-        mine = sa.select(owners.c.id).where(
-            owners.c.organization_id == owner.organization_id,
-            owners.c.agent_id == owner.agent_id,
-            owners.c.subject == owner.subject,
-        )
-        this = sa.and_(turns.c.owner_id == mine.scalar_subquery(), turns.c.key_digest == key_digest(key))
+        this = sa.and_(turns.c.owner_id == _id_of(owner), turns.c.key_digest == key_digest(key))
         _stop(unit, this)
         row = unit.connection.execute(
             sa.select(turns.c.id, turns.c.conversation_id, turns.c.outcome).where(this)
@@ -98,6 +93,33 @@ def stop_turn(engine: Engine, owner: Owner, key: str) -> Stopped:
 def stop_session(engine: Engine, session_id: str) -> tuple[str, ...]:
     """Sign-out, or a revoked session: every turn it runs is stopped. Returns their ids."""
     return transaction(engine, lambda unit: _stop(unit, turns.c.session_id == session_id))
+
+
+def stop_api_key(engine: Engine, key_id: str) -> tuple[str, ...]:
+    """A revoked API key: every turn that was begun with it is stopped. Returns their ids."""
+    return transaction(engine, lambda unit: _stop(unit, turns.c.api_key_id == key_id))
+
+
+def stop_conversation(engine: Engine, conversation_id: str) -> tuple[str, ...]:
+    """Stop the turn that runs in a conversation, if one does. Returns its id."""
+    return transaction(engine, lambda unit: _stop(unit, turns.c.conversation_id == conversation_id))
+
+
+def stop_turns_of(engine: Engine, owner: Owner) -> tuple[str, ...]:
+    """Stop everything that runs for an owner. Returns the ids of the turns."""
+    return transaction(engine, lambda unit: _stop(unit, turns.c.owner_id == _id_of(owner)))
+
+
+def _id_of(owner: Owner) -> sa.ScalarSelect[str]:
+    return (
+        sa.select(owners.c.id)
+        .where(
+            owners.c.organization_id == owner.organization_id,
+            owners.c.agent_id == owner.agent_id,
+            owners.c.subject == owner.subject,
+        )
+        .scalar_subquery()
+    )
 
 
 def _stop(unit: Unit, which: sa.ColumnElement[bool]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
     MemoryCoreError
     ├── OperationRefused        a rule said no; .code, .operation, .target, .used, .limit, .needed
+    ├── AlreadyInitialized      seeding came too late: there is memory, or somebody was here
     ├── MemoryUnavailable       stored memory cannot be read in this turn; .reason
     ├── StorageFailed           the database failed; .sqlstate, .constraint
     │   ├── CommitUnknown       the connection was lost at COMMIT: read the turn again to learn the outcome
@@ -92,6 +93,10 @@ class OperationRefused(MemoryCoreError):
         self.used = used
         self.limit = limit
         self.needed = needed
+
+
+class AlreadyInitialized(MemoryCoreError):
+    """This memory has had its beginning already; nothing was changed."""
 
 
 class MemoryUnavailable(MemoryCoreError):

@@ -155,12 +155,21 @@ class BodyLimit:
 
 
 class Rate:
-    """So many a minute for each key, smoothly: a full allowance at first, then one as time goes by.
+    """So many a minute for each key, smoothly: a full allowance at first, then one as time goes by. `error` is raised
+    with the seconds to wait when there is none left.
 
     It lives in one process and forgets the keys that rest; it slows a flood down and is no boundary of security.
     """
 
-    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic, max_keys: int = 10_000) -> None:
+    def __init__(
+        self,
+        per_minute: int,
+        *,
+        error: Callable[[float], Exception] = TooManySignIns,
+        clock: Callable[[], float] = time.monotonic,
+        max_keys: int = 10_000,
+    ) -> None:
+        self._error = error
         self._allowance = float(per_minute)
         self._seconds_each = 60.0 / per_minute
         self._clock = clock
@@ -169,15 +178,24 @@ class Rate:
         self._whole_at: dict[str, float] = {}
 
     def take(self, key: str) -> None:
-        """Use one. Raises TooManySignIns with the wait when there is none left."""
+        """Use one. Raises the error when there is none left."""
         now = self._clock()
-        whole_at = max(self._whole_at.get(key, now), now) + self._seconds_each
-        wait = whole_at - now - self._allowance * self._seconds_each
-        if wait > _ROUNDING:
-            raise TooManySignIns(wait)
+        whole_at = self._after_one_more(key, now)
         if len(self._whole_at) >= self._max_keys:
             self._forget(now)
         self._whole_at[key] = whole_at
+
+    def check(self, key: str) -> None:
+        """Use none. Raises the error when there is none left."""
+        self._after_one_more(key, self._clock())
+
+    def _after_one_more(self, key: str, now: float) -> float:
+        """When the allowance would be whole again after one more."""
+        whole_at = max(self._whole_at.get(key, now), now) + self._seconds_each
+        wait = whole_at - now - self._allowance * self._seconds_each
+        if wait > _ROUNDING:
+            raise self._error(wait)
+        return whole_at
 
     def _forget(self, now: float) -> None:
         """Forget the keys that rest; when all are busy, everybody begins anew rather than nobody being let in."""

@@ -15,6 +15,7 @@ from memory_core.database.worker import Workers
 from memory_core.owner import Owner
 from webapp.auth.organization import Organization
 from webapp.auth.person import Person
+from webapp.auth.sessions import ensure_session
 from webapp.settings import Settings
 
 T = TypeVar("T")
@@ -40,11 +41,23 @@ class Services:
         """Run a few reads as one transaction, in a worker thread. Raises StorageFailed."""
         return await self.workers.run(lambda: transaction(self.engine, lambda unit: work(unit.connection)))
 
-    async def write(self, owner: Owner, work: Callable[[Unit], T], *, create_owner: bool = False) -> T:
+    async def write(self, owner: Owner, work: Callable[[Unit], T], *, creates_for: Person | None = None) -> T:
         """Run a change under the owner's lock. Raises what the work raises, OwnerGone and StorageFailed; then
-        nothing changed.
+        nothing changed. ``creates_for`` somebody who is signed in: an owner who is not there yet is made, unless they
+        have been erased or signed out meanwhile (SignInNeeded).
         """
-        return await self.workers.run(lambda: transaction(self.engine, work, owner=owner, create_owner=create_owner))
+
+        def checked(unit: Unit) -> T:
+            if creates_for is not None:
+                ensure_session(unit, creates_for.session_id)
+            return work(unit)
+
+        is_new = creates_for is not None
+        return await self.workers.run(lambda: transaction(self.engine, checked, owner=owner, create_owner=is_new))
+
+    async def change(self, work: Callable[[Unit], T]) -> T:
+        """Run a change that concerns no owner's memory, as one transaction. Raises what the work raises."""
+        return await self.workers.run(lambda: transaction(self.engine, work))
 
 
 def services_of(request: Request) -> Services:

@@ -161,7 +161,7 @@ async def set_mode(request: Request) -> Response:
     person, services = await require_person(request), services_of(request)
     form = await request.form()
     mode = MemoryMode.OFF if text(form, "memory") == MemoryMode.OFF else MemoryMode.AUTO
-    await services.write(services.owner(person), lambda unit: set_modes(unit, memory_mode=mode), create_owner=True)
+    await services.write(services.owner(person), lambda unit: set_modes(unit, memory_mode=mode), creates_for=person)
     said = words.SWITCHED_OFF if mode is MemoryMode.OFF else words.SWITCHED_ON
     return await _done(request, person, form, None, announcement=said)
 
@@ -174,7 +174,7 @@ async def _change(
     try:
         if writes and not services.settings.memory_enabled:
             raise OperationRefused(RefusalCode.MEMORY_OFF)
-        committed = await services.write(services.owner(person), work, create_owner=bool(opened.add))
+        committed = await services.write(services.owner(person), work, creates_for=person if opened.add else None)
     except OwnerGone:
         return await _refused(request, person, form, _with_problem(opened, OperationRefused(RefusalCode.CHANGED_SINCE)))
     except OperationRefused as refusal:
