@@ -11,6 +11,7 @@ from agent.outcome import MemoryOutcome, MemoryStatus, Outcome
 from memory_core.database.tables import SCHEMA, metadata
 from memory_core.document import Target
 from memory_core.owner import Actor, LearningMode, MemoryMode
+from webapp.audit import ActorKind
 
 #: Every column with a fixed set of values, and the enum it mirrors. `role` has none: its two values are OpenAI's.
 SETS: dict[tuple[str, str], type[StrEnum] | set[str]] = {
@@ -22,6 +23,7 @@ SETS: dict[tuple[str, str], type[StrEnum] | set[str]] = {
     ("turns", "memory_outcome"): MemoryOutcome,
     ("turns", "memory_status"): MemoryStatus,
     ("messages", "role"): {"user", "assistant"},
+    ("audit_log", "actor_kind"): ActorKind,
 }
 
 
