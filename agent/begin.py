@@ -177,7 +177,7 @@ _FIRST_ACTIVITY = (
     .values(first_activity_at=sa.func.coalesce(owners.c.first_activity_at, sa.func.clock_timestamp()))
 )
 _CURRENT_AGENT = sa.select(agents.c.current_version, _has_memory(agents.c.current_version)).where(
-    agents.c.id == sa.bindparam("agent")
+    agents.c.id == sa.bindparam("agent"), agents.c.organization_id == sa.bindparam("organization")
 )
 
 
@@ -304,7 +304,8 @@ class OpenedConversation:
 
 def open_conversation(unit: Unit, owner: LockedOwner, title: str = "", *, next_place: int = 1) -> OpenedConversation:
     """A new conversation with the agent's current version. Raises ``AgentNotFound``."""
-    agent = unit.connection.execute(_CURRENT_AGENT, {"agent": owner.agent_id}).first()
+    wanted = {"agent": owner.agent_id, "organization": owner.organization_id}
+    agent = unit.connection.execute(_CURRENT_AGENT, wanted).first()
     if agent is None:
         raise AgentNotFound
     conversation_id = new_id("cht")

@@ -47,7 +47,8 @@ def discard_turn(engine: Engine, turn: BegunTurn, ending: Ending, partial: Answe
 
 def _discard(unit: Unit, turn: BegunTurn, ending: Ending, partial: Answer, *, keep_text: bool) -> Ending:
     truth = ending if claim(unit, turn, ending, partial) else _attach(unit, turn, ending, partial)
-    if truth.outcome is Outcome.COMPLETED or not keep_text or not partial.text.strip():
+    is_gone = truth.reason is Reason.ERASED  # its conversation was deleted: there is no place for the text
+    if truth.outcome is Outcome.COMPLETED or is_gone or not keep_text or not partial.text.strip():
         return truth
     return replace(truth, message_id=store_text(unit, turn, partial.text) or truth.message_id)
 
@@ -74,11 +75,14 @@ def stop_turn(engine: Engine, owner: Owner, key: str) -> Stopped:
     """A person's Stop, by the idempotency key of the message (it names the turn before its id is known).
 
     Claims ``running → stopped`` and tells every process. A turn that has ended already is left as it is.
-    Raises ``TurnNotFound`` for a key this owner has not used.
+    Raises ``TurnNotFound`` for a key this person has not used, with whatever agent.
     """
 
     def work(unit: Unit) -> Stopped:
-        this = sa.and_(turns.c.owner_id == _id_of(owner), turns.c.key_digest == key_digest(key))
+        theirs = sa.select(owners.c.id).where(
+            owners.c.organization_id == owner.organization_id, owners.c.subject == owner.subject
+        )
+        this = sa.and_(turns.c.owner_id.in_(theirs), turns.c.key_digest == key_digest(key))
         _stop(unit, this)
         row = unit.connection.execute(
             sa.select(turns.c.id, turns.c.conversation_id, turns.c.outcome).where(this)

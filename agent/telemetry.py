@@ -11,6 +11,7 @@ from typing import Any
 
 import structlog
 
+from agent import metrics
 from agent.begin import BegunTurn
 from agent.commit import Answer
 from agent.models.loggers import quiet_loggers
@@ -128,6 +129,14 @@ def loop_fault(loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> N
 
 def turn_ended(turn: BegunTurn, answer: Answer, ending: Ending, *, seconds: float) -> None:
     """One record a turn."""
+    metrics.turn_ended(
+        str(ending.outcome),
+        str(ending.memory.outcome),
+        seconds=seconds,
+        first_token_ms=answer.first_token_ms,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+    )
     _log.info(
         "turn",
         turn_id=turn.id,
@@ -154,6 +163,7 @@ def memory_update(answer: Answer, ending: Ending, *, seconds: float) -> None:
     if all(call["tool"] != memory_tool.NAME for call in answer.tool_rounds):
         return
     memory = ending.memory
+    metrics.memory_updated(str(memory.outcome), str(memory.reason or ""))
     operations = [operation for batch in answer.batches for operation in batch]
     _log.info(
         "memory_update",

@@ -1,7 +1,7 @@
 """The event log as it is read: conversations, their questions and answers, and the history a prompt can carry.
 
-Rows are always looked up through their owner: another person's conversation is *not found*. Writing belongs to
-``begin``, ``commit`` and ``discard``.
+Rows are always looked up through their person, whichever agent they talked to: another person's conversation is *not
+found*. Writing belongs to ``begin``, ``commit`` and ``discard``.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,10 +61,21 @@ class TurnRecord:
 @dataclass(frozen=True, slots=True)
 class Conversation:
     id: str
+    agent_id: str
     title: str = field(repr=False)
     agent_version: int
     turns: tuple[TurnRecord, ...]
     last_place: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTurn:
+    """A turn that was looked up by its id, and where it belongs."""
+
+    record: TurnRecord
+    owner_id: str
+    conversation_id: str
+    agent_version: int
 
 
 def title_of(message: str) -> str:
@@ -78,11 +89,11 @@ def title_of(message: str) -> str:
 
 
 def list_conversations(connection: Connection, owner: Owner, *, limit: int = 200) -> tuple[ConversationSummary, ...]:
-    """The owner's conversations, the most recently used first."""
+    """The person's conversations with every agent, the most recently used first."""
     rows = connection.execute(
         sa.select(conversations.c.id, conversations.c.title, conversations.c.updated_at)
         .join(owners, owners.c.id == conversations.c.owner_id)
-        .where(*_is(owner))
+        .where(*_is_theirs(owner))
         .order_by(conversations.c.updated_at.desc(), conversations.c.id)
         .limit(limit)
     )
@@ -92,14 +103,15 @@ def list_conversations(connection: Connection, owner: Owner, *, limit: int = 200
 def find_conversation(
     connection: Connection, owner: Owner, conversation_id: str, *, around: str | None = None
 ) -> Conversation | None:
-    """A conversation of this owner with its turns in order; None if there is none (or it is somebody else's).
+    """A conversation of this person, with whatever agent, and its turns in order; None if there is none (or it is
+    somebody else's).
 
     ``around`` a turn's id: only the turns that answer the same question.
     """
     row = connection.execute(
-        sa.select(conversations.c.id, conversations.c.title, conversations.c.agent_version)
+        sa.select(conversations.c.id, conversations.c.title, conversations.c.agent_version, owners.c.agent_id)
         .join(owners, owners.c.id == conversations.c.owner_id)
-        .where(conversations.c.id == storable(conversation_id), *_is(owner))
+        .where(conversations.c.id == storable(conversation_id), *_is_theirs(owner))
     ).first()
     if row is None:
         return None
@@ -108,16 +120,26 @@ def find_conversation(
     same = [turns.c.question_place == places.where(turns.c.id == storable(around)).scalar_subquery()] if around else []
     found = connection.execute(_turns().where(here, *same).order_by(turns.c.question_place, turns.c.started_at))
     last = connection.execute(sa.select(sa.func.max(turns.c.question_place)).where(here)).scalar() or 0
-    return Conversation(row.id, row.title, row.agent_version, tuple(_turn(turn) for turn in found), last)
+    return Conversation(row.id, row.agent_id, row.title, row.agent_version, tuple(_turn(turn) for turn in found), last)
 
 
 def find_title(connection: Connection, owner: Owner, conversation_id: str) -> str | None:
-    """The title of a conversation of this owner; None if there is none (or it is somebody else's)."""
+    """The title of a conversation of this person; None if there is none (or it is somebody else's)."""
     return connection.execute(
         sa.select(conversations.c.title)
         .join(owners, owners.c.id == conversations.c.owner_id)
-        .where(conversations.c.id == storable(conversation_id), *_is(owner))
+        .where(conversations.c.id == storable(conversation_id), *_is_theirs(owner))
     ).scalar()
+
+
+def find_turn(connection: Connection, organization_id: str, turn_id: str) -> FoundTurn | None:
+    """A turn of this organization, whosever it is; None if there is none (or it is another organization's)."""
+    row = connection.execute(
+        _turns()
+        .join(owners, owners.c.id == turns.c.owner_id)
+        .where(turns.c.id == storable(turn_id), owners.c.organization_id == organization_id)
+    ).first()
+    return None if row is None else FoundTurn(_turn(row), row.owner_id, row.conversation_id, row.agent_version)
 
 
 def ending_of(connection: Connection, turn_id: str) -> Ending | None:
@@ -176,12 +198,8 @@ _question = messages.alias("question")
 _answer = messages.alias("answer")
 
 
-def _is(owner: Owner) -> tuple[sa.ColumnElement[bool], ...]:
-    return (
-        owners.c.organization_id == owner.organization_id,
-        owners.c.agent_id == owner.agent_id,
-        owners.c.subject == owner.subject,
-    )
+def _is_theirs(owner: Owner) -> tuple[sa.ColumnElement[bool], ...]:
+    return (owners.c.organization_id == owner.organization_id, owners.c.subject == owner.subject)
 
 
 def _log() -> sa.FromClause:

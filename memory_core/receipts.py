@@ -5,7 +5,7 @@ them, and *Forget now* deletes them at once. What remains are counts.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -22,20 +22,22 @@ from memory_core.changes import (
     mark_change_undone,
 )
 from memory_core.database.rows import Record
-from memory_core.database.tables import memory_changes
+from memory_core.database.tables import memory_changes, owners
 from memory_core.database.transaction import Unit, transaction
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryUnavailable, OperationRefused, ReceiptGone, RefusalCode
 from memory_core.operations import Change, ensure_unchanged_since, inverse_operations
-from memory_core.owner import Actor
+from memory_core.owner import Actor, Owner
 from memory_core.store import commit_batches, read_snapshot
 
 __all__ = [
     "Committed",
     "Receipt",
+    "find_latest_import",
     "find_receipts",
     "forget_receipt",
     "mark_undone",
+    "owner_of_receipt",
     "sweep_expired_undo",
     "undo_receipt",
 ]
@@ -92,6 +94,34 @@ def find_receipts(
         .order_by(memory_changes.c.created_at, memory_changes.c.id)
     )
     return tuple(_receipt(row) for row in rows)
+
+
+def find_latest_import(connection: Connection, owner_id: str) -> Receipt | None:
+    """The last time that files were put in the place of memory, while that can be undone: the person is told."""
+    latest = (
+        sa.select(memory_changes.c.id)
+        .where(memory_changes.c.owner_id == owner_id, memory_changes.c.actor == Actor.IMPORT, CAN_BE_UNDONE)
+        .order_by(memory_changes.c.created_at.desc())
+        .limit(1)
+    )
+    receipt_id = connection.execute(latest).scalar()
+    return None if receipt_id is None else find_receipts(connection, owner_id, receipt_ids=[receipt_id])[0]
+
+
+def owner_of_receipt(connection: Connection, person: Owner, receipt_id: str) -> Owner:
+    """The same person as the owner of a receipt: with whatever agent it was. Raises ReceiptGone."""
+    agent_id = connection.execute(
+        sa.select(owners.c.agent_id)
+        .join(memory_changes, memory_changes.c.owner_id == owners.c.id)
+        .where(
+            memory_changes.c.id == receipt_id,
+            owners.c.organization_id == person.organization_id,
+            owners.c.subject == person.subject,
+        )
+    ).scalar()
+    if agent_id is None:
+        raise ReceiptGone
+    return replace(person, agent_id=agent_id)
 
 
 def undo_receipt(unit: Unit, receipt_id: str) -> Committed:

@@ -145,7 +145,7 @@ def _middleware(settings: Settings, auth: AuthServices, internal_url: str) -> li
         ),
         Middleware(ServerEdge),
         Middleware(BodyLimit),
-        Middleware(CsrfGuard, settings.public_url, exempt=(f"{LOCAL_PROVIDER_PATH}/",)),
+        Middleware(CsrfGuard, settings.public_url, exempt=(f"{LOCAL_PROVIDER_PATH}/", "/v1/")),
     ]
 
 

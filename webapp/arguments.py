@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_core.owner import Owner
+from webapp.auth.api_keys import Scope
+
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
@@ -27,7 +30,51 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     migrate = _command(commands, "migrate", "bring the database to this release, or to a revision")
     migrate.add_argument("--to", metavar="REV", default="head", help="a revision, base or head (%(default)s)")
     _command(commands, "probe", "write to the database, read it back and leave nothing")
+    _memory_commands(commands)
+    _key_commands(commands)
     return parser.parse_args(arguments)
+
+
+def _memory_commands(commands: "Commands") -> None:
+    """What an operator does with one person's memory."""
+    seed = _command(
+        commands, "seed", "give an agent its beginning about a person; refused if there is anything already"
+    )
+    _whose(seed)
+    seed.add_argument("file", metavar="FILE", help='{"userMemoryEntries": […], "agentMemoryEntries": […]}; - reads it')
+    export = _command(commands, "export", "write a person's memory to USER.md and MEMORY.md")
+    _whose(export)
+    export.add_argument("--force", action="store_true", help="write over files that are there")
+    bring = _command(commands, "import", "read a person's memory from USER.md and MEMORY.md; create-only like seed")
+    _whose(bring)
+    bring.add_argument(
+        "--replace", action="store_true", help="put it in the place of what is there; the person is told"
+    )
+    for parser in (export, bring):
+        parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="here, if not given")
+    erase = _command(commands, "erase", "delete everything an agent has about a person, and end their sessions")
+    _whose(erase)
+    erase.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _key_commands(commands: "Commands") -> None:
+    keys = _command(commands, "keys", "make, list and revoke the keys of the HTTP API")
+    verbs = keys.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
+    create = _command(verbs, "create", "make a key and print it, this once")
+    create.add_argument("--name", default="", help="what it is for")
+    create.add_argument(
+        "--scopes", type=_scopes, default=tuple(Scope), metavar="A,B", help=f"of {', '.join(Scope)} (all of them)"
+    )
+    create.add_argument("--days", type=_days, help="for how long it is valid (for ever)")
+    _command(verbs, "list", "show every key and what became of it")
+    _command(verbs, "revoke", "end a key and what runs with it").add_argument("key", metavar="ID")
+
+
+def _whose(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--agent", required=True, metavar="A", help="an agent's id, or `default`")
+    parser.add_argument(
+        "--subject", required=True, metavar="S", type=_subject, help="the person, as sign-in names them"
+    )
 
 
 def _command(commands: "Commands", name: str, meaning: str) -> argparse.ArgumentParser:
@@ -58,6 +105,24 @@ def _port(text: str) -> int:
 
 def _workers(text: str) -> int:
     return _number(text, "a number of processes", 64)
+
+
+def _days(text: str) -> int:
+    return _number(text, "a number of days", 3650)
+
+
+def _scopes(text: str) -> tuple[Scope, ...]:
+    try:
+        return tuple(Scope(scope.strip()) for scope in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"scopes are {', '.join(Scope)}") from None
+
+
+def _subject(text: str) -> str:
+    try:
+        return Owner("", "", text).subject
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def _number(text: str, what: str, most: int) -> int:

@@ -60,15 +60,18 @@ class ChatData:
 def read_chat(
     connection: Connection, owner: Owner, conversation_id: str | None, *, around: str | None = None
 ) -> ChatData:
-    """Read a chat page. ``conversation`` is None when there is none of that name for this owner.
+    """Read a chat page. ``conversation`` is None when there is none of that name for this person.
 
-    ``around`` a turn's id: only what concerns this turn, and not the list of chats.
+    The panel is that of the conversation's agent; before a first message, that of the owner's. ``around`` a turn's id:
+    only what concerns this turn, and not the list of chats.
     """
     chats = list_conversations(connection, owner) if around is None else ()
-    panel = read_panel(connection, owner, Opened())
     conversation = None
     if conversation_id is not None:
         conversation = find_conversation(connection, owner, conversation_id, around=around)
+    if conversation is not None:
+        owner = replace(owner, agent_id=conversation.agent_id)
+    panel = read_panel(connection, owner, Opened())
     if conversation is None or panel.memory.owner_id is None:
         return ChatData(chats, panel)
     receipts = find_receipts(connection, panel.memory.owner_id, conversation_id=conversation.id)
@@ -108,6 +111,7 @@ class ChatPages:
             greeting=words.greeting(self.person.name or ""),
             panel=self.panel(data, Place.NEW),
             key=new_id("key"),
+            agents=data.panel.choices,
             starters=words.STARTERS,
             notice=notice,
             draft=draft,
@@ -167,12 +171,15 @@ class ChatPages:
                     id=turn.id,
                     conversation_id=conversation.id,
                     question=QuestionView(turn.question, turn.asked_at) if turn.question_place != asked else None,
-                    answer=self._answer(
-                        turn,
-                        data.receipts.get(turn.id),
-                        earlier=self._standing_receipts(data, conversation, turn),
-                        is_last=turn.question_place == conversation.last_place and turn is shown[-1],
-                        is_new=turn.id == new_id,
+                    answer=_with_agent(
+                        self._answer(
+                            turn,
+                            data.receipts.get(turn.id),
+                            earlier=self._standing_receipts(data, conversation, turn),
+                            is_last=turn.question_place == conversation.last_place and turn is shown[-1],
+                            is_new=turn.id == new_id,
+                        ),
+                        conversation.agent_id,
                     ),
                 )
             )
@@ -226,3 +233,10 @@ class ChatPages:
             and other.id in data.receipts
             and data.receipts[other.id].undone_at is None
         )
+
+
+def _with_agent(answer: AnswerView, agent_id: str) -> AnswerView:
+    """The receipts of an answer lead to the memory of the agent that gave it."""
+    receipt = replace(answer.receipt, agent_id=agent_id) if answer.receipt is not None else None
+    earlier = tuple(replace(receipt, agent_id=agent_id) for receipt in answer.earlier_receipts)
+    return replace(answer, receipt=receipt, earlier_receipts=earlier)

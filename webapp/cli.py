@@ -1,4 +1,4 @@
-"""The command line: ``remembrancer dev | serve | migrate | probe``.
+"""The command line: ``remembrancer dev | serve | migrate | probe``, and what operators do with it (``commands.py``).
 
 Exit status 0: done; 1: failed, with one clear line on standard error; 2: wrong usage. Owns the order in which the parts
 of a process start and stop; what they do is theirs.
@@ -10,9 +10,10 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from starlette.applications import Starlette
@@ -22,18 +23,17 @@ from memory_core.database.embedded import EmbeddedServer
 from memory_core.database.engine import make_engine
 from memory_core.database.migrations import MigrationRefused, current_revision, is_ready, migrate
 from memory_core.database.probe import ProbeFailed, probe
+from memory_core.database.transaction import transaction
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
 from webapp.arguments import parse_arguments
+from webapp.auth.organization import ensure_organization
+from webapp.commands import COMMANDS as OPERATOR_COMMANDS
+from webapp.commands import CommandFailed, Desk
 from webapp.errors import OrganizationMoved
 from webapp.server import CannotListen, listen, serve_app, serve_processes
 from webapp.setting_values import origin_of
-from webapp.settings import Command, Settings, SettingsError, load_settings
-
-
-class CommandFailed(Exception):
-    """The command could not do its work; `str()` is the line that says why."""
-
+from webapp.settings import Command, Settings, SettingsError, load_settings, share_metrics
 
 _EXPECTED = (
     CommandFailed,
@@ -103,11 +103,13 @@ def _serve(options: argparse.Namespace) -> None:
     def greet() -> None:
         print(_greeting(settings, address), flush=True)
 
-    make_app = partial(_served_app, settings, address)
-    with listen(options.host, options.port) as listener:
+    with listen(options.host, options.port) as listener, TemporaryDirectory(prefix="remembrancer-metrics-") as folder:
         if options.workers == 1:
-            serve_app(make_app(), listener, on_ready=greet)
-        elif not serve_processes(make_app, listener, options.workers, explain=_explain, on_ready=greet):
+            serve_app(_served_app(settings, address), listener, on_ready=greet)
+            return
+        share_metrics(Path(folder))
+        make_app = partial(_served_app, replace(settings, shares_metrics=True), address)
+        if not serve_processes(make_app, listener, options.workers, explain=_explain, on_ready=greet):
             sys.exit(1)
 
 
@@ -128,6 +130,24 @@ def _probe(options: argparse.Namespace) -> None:
         finally:
             engine.dispose()
     print("The database works: written, read, changed and rolled back. Nothing was left behind.")
+
+
+def _operate(options: argparse.Namespace) -> None:
+    """A command of an operator, on the configured database or on the embedded one, which may be running."""
+    settings = load_settings(None, Command(options.command), data_dir=options.data_dir)
+    with _database(settings, attach=True) as database:
+        if settings.uses_embedded_database:
+            migrate(database.direct_url)
+        else:
+            _require_schema(database.url, database.direct_url)
+        engine = make_engine(database.url, 1)
+        try:
+            organization = transaction(
+                engine, lambda unit: ensure_organization(unit.connection, settings.organization, None)
+            )
+            OPERATOR_COMMANDS[options.command](Desk(engine, organization, settings.undo_hours), options)
+        finally:
+            engine.dispose()
 
 
 # What they share.
@@ -210,6 +230,7 @@ _COMMANDS: dict[str, Callable[[argparse.Namespace], None]] = {
     "serve": _serve,
     "migrate": _migrate,
     "probe": _probe,
+    **dict.fromkeys(OPERATOR_COMMANDS, _operate),
 }
 
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agent.errors import AgentError, MessageRefused, ModelBusy
 from memory_core.errors import MemoryCoreError, OperationRefused, StorageFailed
 from webapp.error_words import HTTP_WORDS, UNEXPECTED, WORDS, Words
-from webapp.errors import IdentityInvalid, ProviderRefused, SignInNeeded, TooManySignIns, WebError
+from webapp.errors import IdentityInvalid, ProviderRefused, SignInNeeded, TooManySignIns, TooManyWrongKeys, WebError
 from webapp.local_path import local_path
 from webapp.render import render, render_partial
 from webapp.words import REFUSALS, too_long
@@ -36,7 +36,7 @@ def words_for(error: Exception) -> Words:
         return replace(found, code=error.code.value, text=REFUSALS[error.code])
     if isinstance(error, MessageRefused):
         return replace(found, text=_message_refused(error))
-    if isinstance(error, ModelBusy | TooManySignIns) and error.retry_after_seconds is not None:
+    if isinstance(error, ModelBusy | TooManySignIns | TooManyWrongKeys) and error.retry_after_seconds is not None:
         return replace(found, retry_after_seconds=max(1, round(error.retry_after_seconds)))
     return found
 
@@ -46,7 +46,7 @@ def error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, SignInNeeded) and request.method in _SAFE_METHODS and _wants_page(request):
         return RedirectResponse(sign_in_path(request), status_code=303)
     words = words_for(error)
-    _note(request, error, words)
+    note(request, error, words)
     response = _json(request, words) if _wants_json(request) else _page(request, words)
     if isinstance(error, HTTPException) and error.headers:
         response.headers.update(error.headers)
@@ -123,8 +123,8 @@ def _is_htmx(request: Request) -> bool:
 
 
 def _wants_json(request: Request) -> bool:
-    accept = request.headers.get("accept", "")
-    return str(request.scope["path"]).startswith("/v1/") or ("application/json" in accept and "text/html" not in accept)
+    accept, path = request.headers.get("accept", ""), str(request.scope["path"])
+    return path == "/v1" or path.startswith("/v1/") or ("application/json" in accept and "text/html" not in accept)
 
 
 def _wants_page(request: Request) -> bool:
@@ -133,7 +133,7 @@ def _wants_page(request: Request) -> bool:
 
 def _json(request: Request, words: Words) -> Response:
     message = f"{words.title}. {words.text}"
-    body = {"error": {"code": words.code, "message": message, "requestId": _request_id(request)}}
+    body = {"error": {"code": words.code, "message": message, "requestId": request_id(request)}}
     return JSONResponse(body, status_code=words.status)
 
 
@@ -145,28 +145,29 @@ def _page(request: Request, words: Words) -> Response:
         "text": words.text,
         "action_label": label,
         "action_path": sign_in_path(request) if path == "/sign-in" else path,
-        "request_id": _request_id(request),
+        "request_id": request_id(request),
     }
     if _is_htmx(request):
         return HTMLResponse(render_partial("errors/_notice.html", **context), words.status)
     return render(request, "errors/error.html", context, words.status)
 
 
-def _request_id(request: Request) -> str:
+def request_id(request: Request) -> str:
+    """The number to quote to an operator; empty outside the site's own middleware."""
     return str(getattr(request.state, "request_id", ""))
 
 
-def _note(request: Request, error: Exception, words: Words) -> None:
+def note(request: Request, error: Exception, words: Words) -> None:
     """Log what an operator needs: for an unexpected error its class and place, for a fault its code."""
     if words is UNEXPECTED:
         frames = traceback.extract_tb(error.__traceback__)
         place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
-        log.error("request %s failed: %s at %s", _request_id(request), type(error).__name__, place)
+        log.error("request %s failed: %s at %s", request_id(request), type(error).__name__, place)
     elif isinstance(error, StorageFailed):
-        log.error("request %s: database error, sqlstate %s", _request_id(request), error.sqlstate)
+        log.error("request %s: database error, sqlstate %s", request_id(request), error.sqlstate)
     elif isinstance(error, IdentityInvalid):
-        log.warning("request %s: sign-in refused, check %s", _request_id(request), error.check)
+        log.warning("request %s: sign-in refused, check %s", request_id(request), error.check)
     elif isinstance(error, ProviderRefused):
-        log.warning("request %s: sign-in refused by the provider, %s", _request_id(request), error.reason)
+        log.warning("request %s: sign-in refused by the provider, %s", request_id(request), error.reason)
     elif words.status >= 500:
-        log.warning("request %s: %s", _request_id(request), words.code)
+        log.warning("request %s: %s", request_id(request), words.code)

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from agent import errors as agent_errors
 from memory_core import errors as core_errors
 from webapp.errors import (
+    ApiKeyRefused,
+    BodyMalformed,
     BodyTooLarge,
     CrossOriginRefused,
     IdentityInvalid,
@@ -19,9 +21,12 @@ from webapp.errors import (
     PageOutdated,
     ProviderRefused,
     ProviderUnreachable,
+    RequestInvalid,
+    ScopeMissing,
     SignInNeeded,
     SignInUnknown,
     TooManySignIns,
+    TooManyWrongKeys,
     WrongHost,
 )
 
@@ -93,6 +98,13 @@ WORDS: Mapping[type[Exception], Words] = MappingProxyType(
         # memory_core
         core_errors.OperationRefused: Words(
             422, "operation_refused", "Not saved", "The change does not fit the rules of memory. Nothing in it changed."
+        ),
+        core_errors.AlreadyInitialized: Words(
+            409,
+            "memory_already_initialized",
+            "Not seeded",
+            "This person has begun already: there is memory, or was, or somebody has talked with the agent. "
+            "Nothing was changed.",
         ),
         core_errors.MemoryUnavailable: Words(
             503,
@@ -223,6 +235,38 @@ WORDS: Mapping[type[Exception], Words] = MappingProxyType(
             "wait a little and try again.",
             _AGAIN,
             retry_after_seconds=30,
+        ),
+        ApiKeyRefused: Words(
+            401,
+            "api_key_refused",
+            "Not let in",
+            "This needs a valid API key in the header x-api-key. Nothing was done.",
+        ),
+        ScopeMissing: Words(
+            403,
+            "scope_missing",
+            "Not allowed",
+            "This API key was made for other things. Nothing was done; make a key with the scope that this needs.",
+        ),
+        TooManyWrongKeys: Words(
+            429,
+            "too_many_wrong_keys",
+            "Too many wrong keys",
+            "Many wrong API keys came from your address within a minute. Nothing was done. "
+            "Wait, then use the right one.",
+            retry_after_seconds=30,
+        ),
+        BodyMalformed: Words(
+            400,
+            "malformed_body",
+            "That could not be understood",
+            "The body must be one JSON object in UTF-8, and be sent as application/json. Nothing was done.",
+        ),
+        RequestInvalid: Words(
+            422,
+            "validation_error",
+            "That does not fit",
+            "Parts of the request need a change. Nothing was done.",
         ),
         ProviderUnreachable: Words(
             503,

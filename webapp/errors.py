@@ -8,7 +8,12 @@
     │   ├── PageOutdated          its CSRF token is missing or not this session's
     │   ├── WrongHost             asked for under a name that is not ours
     │   ├── BodyTooLarge
-    │   └── TooManySignIns        .retry_after_seconds
+    │   ├── TooManySignIns        .retry_after_seconds
+    │   ├── ApiKeyRefused         no live API key of this organization came with the request
+    │   ├── ScopeMissing          the key may not do that; .scope
+    │   ├── TooManyWrongKeys      .retry_after_seconds
+    │   ├── BodyMalformed         the body is not the JSON of one value
+    │   └── RequestInvalid        parts of the request do not fit; .problems, none of which repeats what was sent
     ├── SignInFailed
     │   ├── ProviderUnreachable   the identity provider gave no usable answer
     │   ├── ProviderRefused       it ended the sign-in itself; .reason is its code
@@ -18,6 +23,8 @@
 
 What each of them says to a person stands in `error_words.py`. A class's docstring is its message where none is given.
 """
+
+from dataclasses import dataclass
 
 
 class WebError(Exception):
@@ -61,6 +68,47 @@ class TooManySignIns(RequestRefused):
     def __init__(self, retry_after_seconds: float) -> None:
         super().__init__()
         self.retry_after_seconds = retry_after_seconds
+
+
+class ApiKeyRefused(RequestRefused):
+    """No live API key of this organization came with the request."""
+
+
+class ScopeMissing(RequestRefused):
+    """The API key lacks the scope that this needs."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__()
+        self.scope = scope
+
+
+class TooManyWrongKeys(RequestRefused):
+    """Too many wrong API keys came from one address."""
+
+    def __init__(self, retry_after_seconds: float) -> None:
+        super().__init__()
+        self.retry_after_seconds = retry_after_seconds
+
+
+class BodyMalformed(RequestRefused):
+    """The body is not the JSON of one value, or does not say that it is JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One part of a request that needs a change: where it stands, a code, and what would fit. Never what was sent."""
+
+    path: str
+    code: str
+    message: str
+
+
+class RequestInvalid(RequestRefused):
+    """Parts of the request do not fit."""
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__()
+        self.problems = problems
 
 
 class SignInFailed(WebError):

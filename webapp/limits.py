@@ -77,7 +77,7 @@ class HostGuard:
         *,
         internal_url: str | None = None,
         internal_paths: tuple[str, ...] = (),
-        open_paths: tuple[str, ...] = ("/healthz", "/readyz"),
+        open_paths: tuple[str, ...] = ("/healthz", "/readyz", "/metrics"),
     ) -> None:
         self.app = app
         self._public_url = origin_of(public_url)

@@ -54,7 +54,8 @@ class LiveTurn:
                 self._step_is_shown = True
                 return frames.step(self._turn.id, words.step(tool))
             case MemoryStaged(changes=changes):
-                return frames.receipt(presenting.waiting(self._turn.id, changes))
+                receipt = presenting.waiting(self._turn.id, changes)
+                return frames.receipt(replace(receipt, agent_id=self._turn.owner.agent_id))
             case TurnStarted():
                 return await self._opening()
             case TurnEnded():

@@ -3,11 +3,12 @@
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from sqlalchemy.engine import Connection
 
+from agent.configuration import AgentVersion, list_agents
 from agent.prompt import is_held_back
 from agent.tools.memory_update import capacity_of
 from agent.transcript import find_title
@@ -15,11 +16,12 @@ from memory_core.document import Target, entry_digest
 from memory_core.errors import OperationRefused
 from memory_core.origins import origin_of
 from memory_core.owner import MemoryMode, Owner
-from memory_core.receipts import Receipt
+from memory_core.receipts import Receipt, find_latest_import
 from memory_core.store import MemoryView, load_memory
 from webapp import presenting, words
 from webapp.auth.person import Person
 from webapp.views import (
+    AgentChoice,
     EntryForm,
     ForgetView,
     NoticeView,
@@ -56,18 +58,39 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class PanelData:
-    """What one read brings for a panel."""
+    """What one read brings for a panel: one agent's memory of a person, and the agents there are."""
 
     memory: MemoryView
+    agent_id: str
+    agents: tuple[AgentVersion, ...]
     origin: OriginView | None = None
+    imported: Receipt | None = None
+
+    @property
+    def choices(self) -> tuple[AgentChoice, ...]:
+        """The agents to choose from; none where there is no choice."""
+        if len(self.agents) < 2:
+            return ()
+        return tuple(
+            AgentChoice(agent.agent_id, agent.configuration.name, agent.agent_id == self.agent_id)
+            for agent in self.agents
+        )
+
+    @property
+    def agent_name(self) -> str:
+        """Whose memory it is, where that needs saying."""
+        return next((agent.name for agent in self.choices if agent.is_chosen), "")
 
 
 def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelData:
     """Read both documents, and where the entry asked about came from."""
     memory = load_memory(connection, owner)
-    if opened.form is not EntryForm.ORIGIN or memory.owner_id is None:
-        return PanelData(memory)
-    return PanelData(memory, _read_origin(connection, owner, memory, digest_bytes(opened.digest)))
+    agents = list_agents(connection, owner.organization_id)
+    origin = None
+    if opened.form is EntryForm.ORIGIN and memory.owner_id is not None:
+        origin = _read_origin(connection, owner, memory, digest_bytes(opened.digest))
+    imported = None if memory.owner_id is None else find_latest_import(connection, memory.owner_id)
+    return PanelData(memory, owner.agent_id, agents, origin, imported)
 
 
 def panel_view(
@@ -94,8 +117,10 @@ def panel_view(
         ),
         csrf_token=person.csrf_token,
         memory_id=memory.owner_id or "",
+        agent_id=data.agent_id,
+        agent_name=data.agent_name,
         notice=notice or _resting(is_on=is_on, is_enabled=is_enabled),
-        receipt=receipt,
+        receipt=receipt or _imported(data),
         forget=ForgetView(opened.problem) if opened.forget else None,
     )
 
@@ -103,7 +128,12 @@ def panel_view(
 def person_view(person: Person, secret_key: bytes) -> PersonView:
     """The person as a page shows them; drafts are kept under a name that says nothing about them."""
     scope = hmac.new(secret_key, b"draft\0" + person.subject.encode(), hashlib.sha256).hexdigest()[:16]
-    return PersonView(person.label, person.csrf_token, scope)
+    return PersonView(person.label, person.csrf_token, scope, person.is_operator)
+
+
+def _imported(data: PanelData) -> ReceiptView | None:
+    """An operator has put other pages in the place of these: the person is told, as long as they can undo it."""
+    return None if data.imported is None else replace(receipt_view(data.imported), title=words.IMPORTED)
 
 
 def receipt_view(receipt: Receipt, *, problem: str = "", is_new: bool = False, key: str | None = None) -> ReceiptView:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from agent.process import Process
 from agent.running import RunningTurns
 from agent.runtime import AgentRuntime
+from agent.transcript import storable
 from memory_core.database.transaction import Unit, transaction
 from memory_core.database.worker import Workers
 from memory_core.owner import Owner
@@ -33,9 +34,11 @@ class Services:
     running: RunningTurns
     process: Process
 
-    def owner(self, person: Person) -> Owner:
-        """The person as the owner of memory: organization, agent, and the subject exactly as sign-in proved it."""
-        return Owner(self.organization.id, self.organization.default_agent_id, person.subject)
+    def owner(self, person: Person, agent_id: str = "") -> Owner:
+        """The person as the owner of memory: organization, agent (the default one, or the one that is named), and the
+        subject exactly as sign-in proved it. An agent that is not this organization's knows nobody.
+        """
+        return Owner(self.organization.id, storable(agent_id) or self.organization.default_agent_id, person.subject)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a few reads as one transaction, in a worker thread. Raises StorageFailed."""

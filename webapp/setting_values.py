@@ -8,12 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from webapp.auth.operators import CHANGEABLE, SUBJECT, OperatorRule
+
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _MIN_KEY_BYTES = 32
+_CLAIM_RULE = "claim:"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -67,6 +70,22 @@ def choice(*allowed: str) -> Callable[[str], str]:
 def words(value: str) -> tuple[str, ...]:
     """A list separated by commas; empty places are left out."""
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def operators(value: str) -> tuple[OperatorRule, ...]:
+    """Who operates this deployment: subjects, and claims with the value they must have."""
+    return tuple(_operator_rule(part) for part in words(value))
+
+
+def _operator_rule(part: str) -> OperatorRule:
+    if not part.startswith(_CLAIM_RULE):
+        return OperatorRule(SUBJECT, part)
+    name, is_given, wanted = (piece.strip() for piece in part.removeprefix(_CLAIM_RULE).partition("="))
+    if not (name and is_given and wanted):
+        raise ValueError("must name a claim as claim:NAME=VALUE")
+    if name in CHANGEABLE:
+        raise ValueError(f"must not ask for the claim {name}: people can change theirs. Name a subject or a role")
+    return OperatorRule(name, wanted)
 
 
 def scopes(value: str) -> tuple[str, ...]:

@@ -12,7 +12,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agent.metrics import FOLDER_VARIABLE
 from webapp import setting_values as values
+from webapp.auth.operators import OperatorRule
 
 PREFIX = "REMEMBRANCER_"
 _SECRET_FILE = "secret.key"  # noqa: S105 - the name of a file
@@ -25,6 +27,11 @@ class Command(StrEnum):
     SERVE = "serve"
     MIGRATE = "migrate"
     PROBE = "probe"
+    SEED = "seed"
+    KEYS = "keys"
+    EXPORT = "export"
+    IMPORT = "import"
+    ERASE = "erase"
 
 
 class SettingsError(Exception):
@@ -128,6 +135,15 @@ SETTINGS: tuple[Setting, ...] = (
         secret=True,
     ),
     Setting("REMEMBRANCER_OIDC_SCOPES", values.scopes, "what is asked for at sign-in", default="openid profile email"),
+    Setting(
+        "REMEMBRANCER_OPERATORS",
+        values.operators,
+        "who may open the operator pages: comma list of subjects (`sub`), or of claims of the ID token as "
+        "`claim:NAME=VALUE`, a text, a list or yes and no (`true`, `false`); not `email`, `name` or "
+        "`preferred_username`, which people can change",
+        dev="operator",
+        shown="`operator` in `dev`, empty in `serve`",
+    ),
     Setting("REMEMBRANCER_ORGANIZATION", values.slug, "short name of the organization that owns the memory", "default"),
     Setting(
         "OPENAI_API_KEY",
@@ -175,6 +191,12 @@ SETTINGS: tuple[Setting, ...] = (
         "comma list of addresses or networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed",
     ),
     Setting(
+        "REMEMBRANCER_METRICS_TOKEN",
+        values.text,
+        "what Prometheus sends as its bearer token to `/metrics`. Empty: only this machine may ask",
+        secret=True,
+    ),
+    Setting(
         "REMEMBRANCER_REHEARSAL_PACE_MS",
         values.whole(0, 10_000),
         "pause of the rehearsal model between two pieces of its answer",
@@ -205,6 +227,7 @@ class Settings:
     oidc_client_id: str
     oidc_client_secret: str = field(repr=False)
     oidc_scopes: tuple[str, ...]
+    operators: tuple[OperatorRule, ...]
     organization: str
     openai_api_key: str = field(repr=False)
     openai_base_url: str
@@ -223,9 +246,12 @@ class Settings:
     session_hours: int
     session_idle_hours: int
     trusted_proxies: tuple[values.IPNetwork, ...]
+    metrics_token: str = field(repr=False)
     rehearsal_pace_ms: int
     log_format: str
     log_level: str
+    #: Whether this is one of several worker processes, whose numbers are added up.
+    shares_metrics: bool = False
 
     @property
     def uses_https(self) -> bool:
@@ -273,6 +299,11 @@ def load_settings(
         found["public_url"] = found["public_url"] or values.origin_of(f"http://{host}:{port}")
         found["secret_key"] = found["secret_key"] or _kept_secret_key(found["data_dir"])
     return Settings(command=command, **found)
+
+
+def share_metrics(folder: Path) -> None:
+    """Let the worker processes that are started from now on keep their numbers in this folder."""
+    os.environ[FOLDER_VARIABLE] = str(folder)
 
 
 def settings_table() -> str:

@@ -22,6 +22,7 @@ class PersonView:
     name: str
     csrf_token: str = field(repr=False)
     draft_scope: str = ""
+    is_operator: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class ChatGroup:
 
 @dataclass(frozen=True, slots=True)
 class ShellView:
-    """The frame of every page behind sign-in. ``here`` is ``chats`` or ``memory``."""
+    """The frame of every page behind sign-in. ``here`` is ``chats``, ``memory`` or ``operator``."""
 
     person: PersonView
     groups: tuple[ChatGroup, ...] = ()
@@ -100,7 +101,7 @@ class ReceiptView:
 
     ``lead`` goes before the linked ``documents`` ("to", "2 changes to"). ``is_new`` inks it in once, and only on the
     change from waiting to saved. ``can_undo`` and ``can_forget`` are claims of the server, judged again when used.
-    ``link`` and ``link_text`` lead on from a refusal.
+    ``link`` and ``link_text`` lead on from a refusal. ``agent_id`` is whose memory it concerns.
     """
 
     key: str
@@ -119,6 +120,7 @@ class ReceiptView:
     can_forget: bool = False
     undo_until: datetime | None = None
     is_new: bool = False
+    agent_id: str = ""
 
 
 # Conversations: questions and answers.
@@ -185,8 +187,17 @@ class TurnView:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentChoice:
+    """An agent one can talk to."""
+
+    id: str
+    name: str
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ChatView:
-    """One conversation. ``key`` is a fresh idempotency key for the next message."""
+    """One conversation, with one agent. ``key`` is a fresh idempotency key for the next message."""
 
     id: str
     title: str = field(repr=False)
@@ -199,12 +210,16 @@ class ChatView:
 
 @dataclass(frozen=True, slots=True)
 class NewChatView:
-    """The page before the first message. ``name`` is what to greet with, or nothing; a starter is sent as it reads."""
+    """The page before the first message. ``name`` is what to greet with, or nothing; a starter is sent as it reads.
+
+    ``agents``: those to choose from, if there is a choice.
+    """
 
     name: str
     greeting: str
     panel: "PanelView"
     key: str
+    agents: tuple[AgentChoice, ...] = ()
     starters: tuple[str, ...] = ()
     notice: NoticeView | None = None
     draft: str = field(default="", repr=False)
@@ -330,13 +345,18 @@ class ForgetView:
 
 @dataclass(frozen=True, slots=True)
 class PanelView:
-    """Both sheets and what can be done with them. ``receipt`` is the change just made here, with *Undo*."""
+    """Both sheets and what can be done with them. ``receipt`` is the change just made here, with *Undo*.
+
+    ``agent_id`` is whose memory it is; ``agent_name`` says so where there are several agents.
+    """
 
     place: Place
     sheets: tuple[SheetView, ...]
     mode: ModeView
     csrf_token: str = field(repr=False)
     memory_id: str = ""
+    agent_id: str = ""
+    agent_name: str = ""
     notice: NoticeView | None = None
     receipt: ReceiptView | None = None
     forget: ForgetView | None = None

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.engine import Connection
 
-from memory_core.database.tables import organizations, owners
+from memory_core.database.tables import agents, organizations, owners
 from memory_core.errors import OwnerGone
 from memory_core.ids import new_id
 from memory_core.owner import LearningMode, MemoryMode, Owner
@@ -34,6 +34,16 @@ class LockedOwner:
     first_activity_at: datetime | None
     seeded_at: datetime | None
     digest_key: bytes = field(repr=False)
+
+
+def find_owner(connection: Connection, organization_id: str, owner_id: str) -> Owner | None:
+    """Whose row this is; None if there is none (or it is another organization's). Takes no lock."""
+    row = connection.execute(
+        sa.select(owners.c.agent_id, owners.c.subject).where(
+            owners.c.id == owner_id, owners.c.organization_id == organization_id
+        )
+    ).first()
+    return None if row is None else Owner(organization_id, row.agent_id, row.subject)
 
 
 _THIS_OWNER: Final = (
@@ -58,11 +68,26 @@ _THIS_OWNER: Final = (
 )
 _LOCK: Final = _THIS_OWNER.with_for_update(of=owners, key_share=True)
 _LOCK_TO_ERASE: Final = _THIS_OWNER.with_for_update(of=owners)
-_CREATE: Final = insert(owners).on_conflict_do_nothing(constraint="uq_owners_key")
+#: Nobody comes into being with another organization's agent.
+_CREATE: Final = (
+    insert(owners)
+    .from_select(
+        ["id", "organization_id", "agent_id", "subject"],
+        sa.select(
+            sa.bindparam("id", type_=sa.String),
+            agents.c.organization_id,
+            agents.c.id,
+            sa.bindparam("subject", type_=sa.String),
+        ).where(agents.c.id == sa.bindparam("agent_id"), agents.c.organization_id == sa.bindparam("organization_id")),
+    )
+    .on_conflict_do_nothing(constraint="uq_owners_key")
+)
 
 
 def lock_owner(connection: Connection, owner: Owner, *, create: bool, erase: bool) -> LockedOwner:
-    """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone."""
+    """Lock the row; if it is to be created, whoever comes first creates it. Raises OwnerGone, also for an agent that is
+    not this organization's.
+    """
     lock = _LOCK_TO_ERASE if erase else _LOCK
     key = {"organization_id": owner.organization_id, "agent_id": owner.agent_id, "subject": owner.subject}
     row = connection.execute(lock, key).one_or_none()

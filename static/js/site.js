@@ -11,7 +11,9 @@ import "./copy.js";
 import "./counts.js";
 import "./focus.js";
 import "./panel.js";
+import "./agents.js";
 import "./dialogs.js";
+import "./seeding.js";
 import "./notices.js";
 
 // Says to whoever drives the page that keys and buttons have their script now.

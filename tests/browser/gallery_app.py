@@ -142,7 +142,7 @@ async def index(request: Request) -> Response:
 
 async def new_chat(request: Request) -> Response:
     view = NewChatView(
-        "Ada", words.greeting("Ada"), _new_panel(_gallery(request)), secrets.token_hex(16), words.STARTERS
+        "Ada", words.greeting("Ada"), _new_panel(_gallery(request)), secrets.token_hex(16), starters=words.STARTERS
     )
     return render(request, "chats/new.html", {"shell": made.shell(), "new": view})
 
@@ -177,7 +177,7 @@ def _elsewhere(state: AnswerState) -> TurnView:
 
 async def memory_state(request: Request) -> Response:
     view = PANELS[request.path_params["name"]](Place.PAGE)
-    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view})
+    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view, "agents": ()})
 
 
 async def error(request: Request) -> Response:
@@ -198,7 +198,7 @@ async def memory(request: Request) -> Response:
     shown = query.get("receipt")
     more = {"receipt": _gallery(request).receipt(shown)} if shown else {}
     view = _gallery(request).panel(Place.PAGE, query, **more)
-    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view})
+    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view, "agents": ()})
 
 
 async def memory_panel(request: Request) -> Response:
@@ -247,7 +247,7 @@ def _forget(request: Request, gallery: Gallery, form: dict[str, str], place: Pla
 def _panel_response(request: Request, view: PanelView, said: str, status: int = 200) -> Response:
     if _is_htmx(request):
         return HTMLResponse(frames.panel_reply(view, said), status)
-    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view}, status)
+    return render(request, "memory/page.html", {"shell": made.shell("memory"), "panel": view, "agents": ()}, status)
 
 
 async def undo(request: Request) -> Response:

@@ -5,7 +5,7 @@ taken exactly as given. Name and e-mail are for display, may be missing, and nev
 """
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from joserfc.jwk import KeySet
 from joserfc.jws import JWSRegistry
 
 from memory_core.owner import SUBJECT_MAX_CHARS
+from webapp.auth.operators import OperatorRule, claims_named
 from webapp.errors import IdentityInvalid
 
 ALGORITHMS = ("RS256", "ES256")
@@ -32,11 +33,12 @@ class KeyUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A person as the identity provider vouches for them."""
+    """A person as the identity provider vouches for them. `claims` are those of the ID token that decide something."""
 
     subject: str = field(repr=False)
     name: str | None = field(repr=False)
     email: str | None = field(repr=False)
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +84,12 @@ def read_id_token(
     return decoded.claims
 
 
-def identity_from(claims: Mapping[str, Any], userinfo: Mapping[str, Any]) -> Identity:
-    """The person `claims` name; `userinfo` only adds what is shown. Raises IdentityInvalid for an unusable subject."""
+def identity_from(
+    claims: Mapping[str, Any], userinfo: Mapping[str, Any], operators: Sequence[OperatorRule] = ()
+) -> Identity:
+    """The person `claims` name; `userinfo` only adds what is shown. Of the claims those are kept that `operators` ask
+    about. Raises IdentityInvalid for an unusable subject.
+    """
     subject = claims["sub"]
     if not (isinstance(subject, str) and 1 <= len(subject) <= SUBJECT_MAX_CHARS and _storable(subject)):
         raise IdentityInvalid("sub")
@@ -92,6 +98,7 @@ def identity_from(claims: Mapping[str, Any], userinfo: Mapping[str, Any]) -> Ide
         subject=subject,
         name=_display(shown.get("name")) or _display(shown.get("preferred_username")),
         email=_display(shown.get("email")),
+        claims=claims_named(operators, claims),
     )
 
 

@@ -16,6 +16,7 @@ from authlib.integrations.base_client import OAuthError
 from authlib.integrations.httpx_client import AsyncOAuth2Client
 
 from webapp.auth.id_token import Expected, Identity, KeyUnknown, identity_from, read_id_token
+from webapp.auth.operators import OperatorRule
 from webapp.auth.provider import Provider, ProviderMetadata
 from webapp.errors import IdentityInvalid, ProviderRefused, ProviderUnreachable
 from webapp.setting_values import origin_of
@@ -28,13 +29,17 @@ _METHODS = ("client_secret_basic", "client_secret_post")
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """How this deployment is registered at the identity provider. An empty secret makes it a public client."""
+    """How this deployment is registered at the identity provider. An empty secret makes it a public client.
+
+    `operators`: the rules whose claims are remembered of those who sign in.
+    """
 
     client_id: str
     client_secret: str = field(repr=False)
     scopes: tuple[str, ...]
     redirect_uri: str
     signed_out_uri: str
+    operators: tuple[OperatorRule, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +122,7 @@ class OidcClient:
         access_token = access_token if isinstance(access_token, str) else None
         claims = await self._claims(metadata, id_token, challenge.nonce, access_token)
         userinfo = await self._userinfo(metadata, claims, access_token)
-        return Proof(identity_from(claims, userinfo), id_token)
+        return Proof(identity_from(claims, userinfo, self._client.operators), id_token)
 
     async def sign_out_url(self, id_token: str | None) -> str | None:
         """Where the browser goes to sign out at the provider too, or None if it offers no such thing now."""

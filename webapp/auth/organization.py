@@ -29,10 +29,11 @@ class Organization:
     default_agent_id: str
 
 
-def ensure_organization(connection: Connection, slug: str, issuer: str) -> Organization:
+def ensure_organization(connection: Connection, slug: str, issuer: str | None) -> Organization:
     """The organization `slug` with its default agent, made if absent, also by two processes at once.
 
-    `issuer` is the identity provider's own name, or LOCAL_ISSUER for the development provider, whose port may change.
+    `issuer` is the identity provider's own name, or LOCAL_ISSUER for the development provider, whose port may change;
+    None for a command that signs nobody in.
     Raises OrganizationMoved if the organization belongs to another one; nothing is changed then.
     """
     connection.execute(
@@ -49,7 +50,7 @@ def ensure_organization(connection: Connection, slug: str, issuer: str) -> Organ
     row = connection.execute(
         sa.select(organizations.c.id, organizations.c.issuer).where(organizations.c.slug == slug)
     ).one()
-    if row.issuer != issuer:
+    if issuer is not None and row.issuer != issuer:
         raise OrganizationMoved(
             f"organization {slug} belongs to the issuer {row.issuer}, and REMEMBRANCER_OIDC_ISSUER is {issuer}: "
             "equal names there would be other people. Restore the setting, or set another REMEMBRANCER_ORGANIZATION"

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 from starlette.requests import Request
 
+from webapp.auth.operators import is_operator
 from webapp.auth.services import auth_services
-from webapp.errors import SignInNeeded
+from webapp.errors import NotFound, SignInNeeded
 
 _STATE_KEY = "person"
 
@@ -15,12 +16,14 @@ class Person:
     """A signed-in person. `subject` decides whose memory is meant; `name` is only shown, and may be missing.
 
     `session_id` names the session in rows and for cancelling; it opens nothing. `csrf_token` goes into every form.
+    `is_operator` is judged at each request, by the rules of now over what sign-in proved then.
     """
 
     subject: str = field(repr=False)
     name: str | None = field(repr=False)
     session_id: str
     csrf_token: str = field(repr=False)
+    is_operator: bool = False
 
     @property
     def label(self) -> str:
@@ -45,8 +48,19 @@ async def require_person(request: Request) -> Person:
     return person
 
 
+async def require_operator(request: Request) -> Person:
+    """The operator who asks. Raises SignInNeeded, and NotFound for everybody else: to them there is nothing here."""
+    person = await require_person(request)
+    if not person.is_operator:
+        raise NotFound
+    return person
+
+
 async def _look_up(request: Request) -> Person | None:
     auth = auth_services(request)
     cookie = auth.session_cookie.read(request)
     session = None if cookie is None else await auth.sessions.find(cookie)
-    return None if session is None else Person(session.subject, session.name, session.id, session.csrf_token)
+    if session is None:
+        return None
+    runs_it = is_operator(auth.settings.operators, session.subject, session.claims)
+    return Person(session.subject, session.name, session.id, session.csrf_token, runs_it)

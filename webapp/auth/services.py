@@ -99,6 +99,7 @@ def _oidc_client(settings: Settings, local: LocalProvider | None) -> OidcClient:
         scopes=settings.oidc_scopes,
         redirect_uri=f"{settings.public_url}/auth/callback",
         signed_out_uri=f"{settings.public_url}/signed-out",
+        operators=settings.operators,
     )
     provider = Provider(
         http,

@@ -9,9 +9,10 @@ import hashlib
 import math
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Engine
@@ -48,6 +49,7 @@ class Session:
     subject: str = field(repr=False)
     name: str | None = field(repr=False)
     csrf_token: str = field(repr=False)
+    claims: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def session_digest(cookie: str) -> str:
@@ -123,14 +125,19 @@ class Sessions:
         unseen = (web_sessions.c.seen_at < _NOW - _SEEN_EVERY).label("unseen")
         row = unit.connection.execute(
             sa.select(
-                web_sessions.c.id, web_sessions.c.subject, web_sessions.c.name, web_sessions.c.csrf_token, unseen
+                web_sessions.c.id,
+                web_sessions.c.subject,
+                web_sessions.c.name,
+                web_sessions.c.csrf_token,
+                web_sessions.c.claims,
+                unseen,
             ).where(web_sessions.c.id == digest, self._is_live())
         ).one_or_none()
         if row is None:
             return None
         if mark_seen and row.unseen:
             unit.connection.execute(sa.update(web_sessions).where(web_sessions.c.id == digest).values(seen_at=_NOW))
-        return Session(row.id, row.subject, row.name, row.csrf_token)
+        return Session(row.id, row.subject, row.name, row.csrf_token, row.claims)
 
     def _begin(self, unit: Unit, cookie: str, identity: Identity, id_token: str, replaces: str | None) -> str | None:
         earlier = None if replaces is None else self._find(unit, session_digest(replaces), mark_seen=False)
@@ -146,6 +153,7 @@ class Sessions:
                 subject=identity.subject,
                 name=identity.name,
                 email=identity.email,
+                claims=dict(identity.claims),
                 id_token=self._seal.close(id_token),
                 csrf_token=csrf_token,
                 seen_at=_NOW,

@@ -6,7 +6,8 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from webapp.render import STATIC
-from webapp.routes import chats, health, memory, sign_in
+from webapp.routes import chats, health, memory, operator, sign_in
+from webapp.routes.v1 import api
 
 
 def routes(local_provider: Mount | None = None) -> Sequence[BaseRoute]:
@@ -29,9 +30,12 @@ def routes(local_provider: Mount | None = None) -> Sequence[BaseRoute]:
         Route("/memory/receipts/forgettings", memory.forget_words, methods=["POST"]),
         Route("/memory/forgettings", memory.forget_everything, methods=["POST"]),
         Route("/memory/modes", memory.set_mode, methods=["POST"]),
+        *operator.ROUTES,
         *sign_in.ROUTES,
         Route("/healthz", health.live, methods=["GET"]),
         Route("/readyz", health.ready, methods=["GET"]),
+        Route("/metrics", health.metrics, methods=["GET"]),
+        api(),
         Mount("/static", StaticFiles(directory=STATIC), name="static"),
     ]
     return [*site, local_provider] if local_provider is not None else site

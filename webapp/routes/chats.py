@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from agent.begin import TurnRequest
 from agent.discard import stop_turn
-from agent.errors import KeyReused, MessageRefused, TooManyTurns, TurnInProgress, TurnRepeated
+from agent.errors import AgentNotFound, KeyReused, MessageRefused, TooManyTurns, TurnInProgress, TurnRepeated
 from agent.outcome import Outcome
 from memory_core.ids import new_id
 from webapp import frames, words
@@ -31,8 +31,8 @@ async def home(request: Request) -> Response:
 
 
 async def new(request: Request) -> Response:
-    """The page before the first message."""
-    return await _page(request, await require_person(request), None)
+    """The page before the first message, with the default agent or the one that ``?agent=`` names."""
+    return await _page(request, await require_person(request), None, agent_id=request.query_params.get("agent", ""))
 
 
 async def show(request: Request) -> Response:
@@ -86,8 +86,11 @@ async def _page(
     notice: NoticeView | None = None,
     draft: str = "",
     status: int = 200,
+    agent_id: str = "",
 ) -> Response:
-    data = await _read(request, person, chat)
+    data = await _read(request, person, chat, agent_id=agent_id)
+    if chat is None and not any(agent.agent_id == data.panel.agent_id for agent in data.panel.agents):
+        raise AgentNotFound
     pages = ChatPages.at_once(services_of(request).settings, person)
     shell = pages.shell(data, open_id=chat or "")
     if chat is None:
@@ -100,9 +103,11 @@ async def _page(
     return render(request, "chats/show.html", {"shell": shell, "chat": chat_view}, status)
 
 
-async def _read(request: Request, person: Person, chat: str | None, *, around: str | None = None) -> ChatData:
+async def _read(
+    request: Request, person: Person, chat: str | None, *, around: str | None = None, agent_id: str = ""
+) -> ChatData:
     services = services_of(request)
-    owner = services.owner(person)
+    owner = services.owner(person, agent_id)
     return await services.read(lambda connection: read_chat(connection, owner, chat, around=around))
 
 
@@ -119,7 +124,8 @@ async def _say(request: Request, chat: str | None) -> Response:
             raise
         said = words_for(refusal)
         notice = NoticeView(said.text, f"{said.title}.", "refused")
-        return await _page(request, person, chat, notice=notice, draft=text(form, "message"), status=said.status)
+        draft, agent_id = text(form, "message"), text(form, "agent")
+        return await _page(request, person, chat, notice=notice, draft=draft, status=said.status, agent_id=agent_id)
     if is_htmx(request):
         return TurnStream(running, LiveTurn(services, person, running).frames())
     await wait_until_ended(running, request.receive)
@@ -140,7 +146,7 @@ def _turn_request(services: Services, person: Person, form: FormData, chat: str 
     if len(message) > settings.message_chars:
         raise MessageRefused("too_long", settings.message_chars, len(message))
     return TurnRequest(
-        owner=services.owner(person),
+        owner=services.owner(person, text(form, "agent")),
         message=message,
         key=text(form, "key") or new_id("key"),
         process_id=services.process.id,

@@ -9,12 +9,14 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from urllib.parse import urlencode
 
 from sqlalchemy.engine import Connection
 from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from agent.errors import AgentNotFound
 from agent.transcript import list_conversations, storable
 from memory_core.database.transaction import Unit
 from memory_core.document import FILENAMES, Target
@@ -28,13 +30,14 @@ from memory_core.errors import (
     UnavailableReason,
 )
 from memory_core.operations import Action, Operation
-from memory_core.owner import Actor, MemoryMode
-from memory_core.receipts import Committed, Receipt, find_receipts, forget_receipt, undo_receipt
+from memory_core.owner import Actor, MemoryMode, Owner
+from memory_core.receipts import Committed, Receipt, find_receipts, forget_receipt, owner_of_receipt, undo_receipt
 from memory_core.store import change_entry, commit_batches, load_memory, set_modes
 from memory_core.store import forget_everything as forget_all
 from webapp import frames, words
 from webapp.auth.person import Person, require_person
 from webapp.chat_pages import ChatData, ChatPages
+from webapp.errors import NotFound
 from webapp.memory_pages import (
     Opened,
     PanelData,
@@ -56,24 +59,27 @@ EXPORT_NAME = "remembrancer-memory.zip"
 
 
 async def page(request: Request) -> Response:
-    """The memory page. ``?done=`` shows the receipt of a change that was made without script."""
-    opened, done = Opened.from_query(request.query_params), storable(request.query_params.get("done", ""))
-    return await _page(request, await require_person(request), opened, done=done)
+    """The memory page, with the default agent or the one that ``?agent=`` names. ``?done=`` shows the receipt of a
+    change that was made without script.
+    """
+    query = request.query_params
+    opened, done = Opened.from_query(query), storable(query.get("done", ""))
+    return await _page(request, await require_person(request), query.get("agent", ""), opened, done=done)
 
 
 async def panel(request: Request) -> Response:
-    """The panel alone, with the form that is asked for open."""
-    person = await require_person(request)
-    view = await _panel(
-        request, person, _place(request.query_params.get("place")), Opened.from_query(request.query_params)
-    )
+    """The panel alone, with the form that is asked for open; under the greeting, the memory switch with it."""
+    person, query = await require_person(request), request.query_params
+    view = await _panel(request, person, query.get("agent", ""), _place(query.get("place")), Opened.from_query(query))
+    if view.place is Place.NEW:
+        return HTMLResponse(frames.panel_reply(view))
     return HTMLResponse(render_partial("memory/_panel.html", panel=view))
 
 
 async def export(request: Request) -> Response:
     """Both documents as files, as Hermes keeps them. Raises MemoryUnavailable rather than hand out half of it."""
     person, services = await require_person(request), services_of(request)
-    owner = services.owner(person)
+    owner = services.owner(person, request.query_params.get("agent", ""))
     memory = await services.read(lambda connection: load_memory(connection, owner))
     if memory.snapshot is None:
         raise MemoryUnavailable(memory.unavailable or UnavailableReason.UNREADABLE)
@@ -126,7 +132,8 @@ async def undo(request: Request) -> Response:
     form = await request.form()
     receipt_id, problem = storable(text(form, "receipt")), ""
     try:
-        await services.write(services.owner(person), lambda unit: undo_receipt(unit, receipt_id))
+        owner = await _owner_of(request, person, receipt_id)
+        await services.write(owner, lambda unit: undo_receipt(unit, receipt_id))
     except (ReceiptGone, OwnerGone):
         problem = words.UNDO_GONE
     except OperationRefused as refusal:
@@ -141,7 +148,11 @@ async def forget_words(request: Request) -> Response:
     person, services = await require_person(request), services_of(request)
     form = await request.form()
     receipt_id = storable(text(form, "receipt"))
-    await services.write(services.owner(person), lambda unit: forget_receipt(unit, receipt_id))
+    try:
+        owner = await _owner_of(request, person, receipt_id)
+    except ReceiptGone:
+        raise NotFound from None
+    await services.write(owner, lambda unit: forget_receipt(unit, receipt_id))
     return await _receipt_reply(request, person, form, receipt_id, announcement=words.WORDS_FORGOTTEN)
 
 
@@ -152,7 +163,7 @@ async def forget_everything(request: Request) -> Response:
     if text(form, "confirmation").strip().casefold() != CONFIRMATION:
         return await _refused(request, person, form, Opened(forget=True, problem=words.TYPE_FORGET))
     with suppress(OwnerGone):  # nobody by that name: there is nothing to forget
-        await services.write(services.owner(person), forget_all)
+        await services.write(_owner(request, person, form), forget_all)
     return await _done(request, person, form, None, announcement=words.FORGOTTEN, notice=NoticeView(words.FORGOTTEN))
 
 
@@ -161,7 +172,8 @@ async def set_mode(request: Request) -> Response:
     person, services = await require_person(request), services_of(request)
     form = await request.form()
     mode = MemoryMode.OFF if text(form, "memory") == MemoryMode.OFF else MemoryMode.AUTO
-    await services.write(services.owner(person), lambda unit: set_modes(unit, memory_mode=mode), creates_for=person)
+    owner = _owner(request, person, form)
+    await services.write(owner, lambda unit: set_modes(unit, memory_mode=mode), creates_for=person)
     said = words.SWITCHED_OFF if mode is MemoryMode.OFF else words.SWITCHED_ON
     return await _done(request, person, form, None, announcement=said)
 
@@ -174,7 +186,8 @@ async def _change(
     try:
         if writes and not services.settings.memory_enabled:
             raise OperationRefused(RefusalCode.MEMORY_OFF)
-        committed = await services.write(services.owner(person), work, creates_for=person if opened.add else None)
+        owner = _owner(request, person, form)
+        committed = await services.write(owner, work, creates_for=person if opened.add else None)
     except OwnerGone:
         return await _refused(request, person, form, _with_problem(opened, OperationRefused(RefusalCode.CHANGED_SINCE)))
     except OperationRefused as refusal:
@@ -199,15 +212,16 @@ async def _done(
     notice: NoticeView | None = None,
 ) -> Response:
     if not is_htmx(request):
-        return RedirectResponse(f"/memory?done={receipt_id}" if receipt_id else "/memory", status_code=303)
-    view = await _panel(request, person, _place(text(form, "place")), Opened(), done=receipt_id or "", notice=notice)
+        return _to_page(text(form, "agent"), receipt_id)
+    place, agent_id = _place(text(form, "place")), text(form, "agent")
+    view = await _panel(request, person, agent_id, place, Opened(), done=receipt_id or "", notice=notice)
     return HTMLResponse(frames.panel_reply(view, announcement))
 
 
 async def _refused(request: Request, person: Person, form: FormData, opened: Opened) -> Response:
     if not is_htmx(request):
-        return await _page(request, person, opened, status=422)
-    view = await _panel(request, person, _place(text(form, "place")), opened)
+        return await _page(request, person, text(form, "agent"), opened, status=422)
+    view = await _panel(request, person, text(form, "agent"), _place(text(form, "place")), opened)
     return HTMLResponse(frames.panel_reply(view, opened.problem), 422)
 
 
@@ -216,12 +230,16 @@ async def _receipt_reply(
 ) -> Response:
     """The receipt as it is now, wherever it stands, and the panel it concerns."""
     status = 422 if problem else 200
+    try:
+        agent_id = (await _owner_of(request, person, receipt_id)).agent_id
+    except ReceiptGone:
+        agent_id = text(form, "agent")
     if not is_htmx(request) and not problem:
-        return RedirectResponse(f"/memory?done={receipt_id}", status_code=303)
+        return _to_page(agent_id, receipt_id)
     if not is_htmx(request):
-        return await _page(request, person, Opened(), done=receipt_id, problem=problem, status=status)
+        return await _page(request, person, agent_id, Opened(), done=receipt_id, problem=problem, status=status)
     place = _place(text(form, "place"))
-    data, receipt = await _read(request, person, Opened(), receipt_id)
+    data, receipt = await _read(request, person, agent_id, Opened(), receipt_id)
     in_chat = receipt is not None and receipt.turn_id is not None and place is not Place.PAGE
     strip = None if in_chat or receipt is None else receipt_view(receipt, problem=problem)
     view = panel_view(data, person, place, is_enabled=services_of(request).settings.memory_enabled, receipt=strip)
@@ -232,11 +250,20 @@ async def _receipt_reply(
 
 
 async def _page(
-    request: Request, person: Person, opened: Opened, *, done: str = "", problem: str = "", status: int = 200
+    request: Request,
+    person: Person,
+    agent_id: str,
+    opened: Opened,
+    *,
+    done: str = "",
+    problem: str = "",
+    status: int = 200,
 ) -> Response:
     services = services_of(request)
     owner = services.owner(person)
-    data, receipt = await _read(request, person, opened, done)
+    data, receipt = await _read(request, person, agent_id, opened, done)
+    if not any(agent.agent_id == data.agent_id for agent in data.agents):
+        raise AgentNotFound
     chats = await services.read(lambda connection: list_conversations(connection, owner))
     shell = ChatPages.at_once(services.settings, person).shell(ChatData(chats, data), here="memory")
     view = panel_view(
@@ -247,21 +274,30 @@ async def _page(
         opened=opened,
         receipt=receipt_view(receipt, problem=problem) if receipt is not None else None,
     )
-    return render(request, "memory/page.html", {"shell": shell, "panel": view}, status)
+    return render(request, "memory/page.html", {"shell": shell, "panel": view, "agents": data.choices}, status)
 
 
 async def _panel(
-    request: Request, person: Person, place: Place, opened: Opened, *, done: str = "", notice: NoticeView | None = None
+    request: Request,
+    person: Person,
+    agent_id: str,
+    place: Place,
+    opened: Opened,
+    *,
+    done: str = "",
+    notice: NoticeView | None = None,
 ) -> PanelView:
-    data, receipt = await _read(request, person, opened, done)
+    data, receipt = await _read(request, person, agent_id, opened, done)
     strip = receipt_view(receipt) if receipt is not None else None
     enabled = services_of(request).settings.memory_enabled
     return panel_view(data, person, place, is_enabled=enabled, opened=opened, receipt=strip, notice=notice)
 
 
-async def _read(request: Request, person: Person, opened: Opened, receipt_id: str) -> tuple[PanelData, Receipt | None]:
+async def _read(
+    request: Request, person: Person, agent_id: str, opened: Opened, receipt_id: str
+) -> tuple[PanelData, Receipt | None]:
     services = services_of(request)
-    owner = services.owner(person)
+    owner = services.owner(person, agent_id)
 
     def read(connection: Connection) -> tuple[PanelData, Receipt | None]:
         data = read_panel(connection, owner, opened)
@@ -270,6 +306,24 @@ async def _read(request: Request, person: Person, opened: Opened, receipt_id: st
         return data, next(iter(find_receipts(connection, data.memory.owner_id, receipt_ids=[receipt_id])), None)
 
     return await services.read(read)
+
+
+def _to_page(agent_id: str, receipt_id: str | None) -> Response:
+    """Without script: the page of that agent's memory, with the receipt of what was done."""
+    query = urlencode({name: value for name, value in (("agent", agent_id), ("done", receipt_id)) if value})
+    return RedirectResponse(f"/memory?{query}" if query else "/memory", status_code=303)
+
+
+def _owner(request: Request, person: Person, form: FormData) -> Owner:
+    """Whose memory a form of the panel means."""
+    return services_of(request).owner(person, text(form, "agent"))
+
+
+async def _owner_of(request: Request, person: Person, receipt_id: str) -> Owner:
+    """Whose memory a receipt is of. Raises ReceiptGone."""
+    services = services_of(request)
+    asked = services.owner(person)
+    return await services.read(lambda connection: owner_of_receipt(connection, asked, receipt_id))
 
 
 def _place(name: str | None) -> Place:

@@ -28,7 +28,9 @@ __all__ = [
     "alembic_config",
     "current_revision",
     "is_ready",
+    "latest_revision",
     "migrate",
+    "revision_of",
 ]
 
 VERSION_TABLE: Final = "remembrancer_schema_version"
@@ -66,6 +68,16 @@ def migrate(url: str, revision: str = HEAD) -> str | None:
 def current_revision(url: str) -> str | None:
     """The revision the database stands at; None for one that was never migrated. Raises StorageFailed."""
     return transaction(make_direct_engine(url), lambda unit: _revision(unit.connection), limits=_QUICK)
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the database at the other end; None for one that was never migrated."""
+    return _revision(connection)
+
+
+def latest_revision() -> str:
+    """The newest revision that this release knows."""
+    return str(ScriptDirectory.from_config(alembic_config()).get_current_head())
 
 
 def is_ready(engine: Engine) -> bool:

@@ -1,6 +1,7 @@
 """No request changes anything unless one of our own pages sent it for its own person."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from starlette.applications import Starlette
@@ -41,6 +42,7 @@ class OneSession:
 class Services:
     session_cookie: object = field(default_factory=lambda: make_cookie(PUBLIC_URL, "", 60))
     sessions: OneSession = field(default_factory=OneSession)
+    settings: object = field(default_factory=lambda: SimpleNamespace(operators=()))
 
 
 async def note(request: Request) -> Response:

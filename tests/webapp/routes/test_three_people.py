@@ -48,6 +48,7 @@ TABLE: dict[tuple[str, str], Met] = {
     ("GET", "/signed-out"): Met(303, 303, 200),
     ("GET", "/healthz"): Met(200, 200, 200),
     ("GET", "/readyz"): Met(200, 200, 200),
+    ("GET", "/metrics"): Met(200, 200, 200),
 }
 
 
