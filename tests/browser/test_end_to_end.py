@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 from sqlalchemy import text as sql
 
+from agent.configuration import Configuration, create_agent
+from memory_core.database.transaction import transaction
 from memory_core.document import LIMITS, Target
 from tests.browser.people import (
     NARROW,
@@ -357,6 +359,40 @@ def test_without_script_memory_is_read_changed_and_undone(
     page.get_by_role("textbox", name="Confirm").fill("forget")
     page.get_by_role("dialog").get_by_role("button", name="Forget everything").click()
     expect(panel(page, "User profile")).to_contain_text("Nothing yet.")
+
+
+def add_agent(product: Product, name: str) -> None:
+    """A second agent of the organization."""
+    services = product.services
+    transaction(services.engine, lambda unit: create_agent(unit, services.organization.id, Configuration(name)))
+
+
+@pytest.mark.parametrize("script", [True, False])
+def test_an_agent_is_chosen_and_remembers_for_itself(
+    chrome: Browser, visitors: list[Visitor], rehearsal: Product, script: bool
+) -> None:
+    """The combobox shows whose pages stand below it; what is said goes to that agent, and the other knows nothing."""
+    add_agent(rehearsal, "Gardener")
+    page = visit(chrome, visitors, rehearsal.url, "ada", java_script_enabled=script).page
+    choice = page.get_by_role("combobox", name="Agent")
+    choice.focus()
+    choice.select_option(label="Gardener")
+    if not script:
+        page.get_by_role("button", name="Show").click()
+    expect(page).to_have_url(re.compile("agent=agt_"))
+    page.get_by_role("textbox", name="Message").fill("remember that I grow tomatoes")
+    page.get_by_role("button", name="Send").click()
+    expect(receipt(page, "Saved")).to_contain_text("I grow tomatoes")
+    expect(page.get_by_role("complementary", name="Memory")).to_contain_text("What Gardener remembers")
+    receipt(page, "Saved").get_by_role("link", name="User profile").click()
+    expect(choice).to_have_value(re.compile("agt_"))
+    expect(panel(page, "User profile")).to_contain_text("I grow tomatoes")
+    page.goto(rehearsal.url + "/memory")
+    expect(panel(page, "User profile")).to_contain_text("Nothing yet.")
+    if script:
+        assert axe(page) == []
+    for visitor in visitors:
+        visitor.forgive("inline style")
 
 
 @pytest.mark.parametrize("look", ["wide", "dark", "phone", "narrow"])
