@@ -127,7 +127,13 @@ def panel_reply(panel: PanelView, announcement: str = "") -> str:
 
 def turn_now(turn: TurnView, *, panel: PanelView | None = None, announcement: str = "") -> str:
     """A turn that is asked for once a second; with the panel and the sentence when it has ended."""
-    return render_partial("turns/_answer.html", turn=turn) + reply(panel=panel, announcement=announcement)
+    answer = _without_htmx_tags(render_partial("turns/_answer.html", turn=turn))
+    return answer + reply(panel=panel, announcement=announcement)
+
+
+def panel_now(view: PanelView) -> str:
+    """The panel alone, for an element that swaps it in itself."""
+    return _without_htmx_tags(render_partial("memory/_panel.html", panel=view))
 
 
 def notice(view: NoticeView) -> str:
@@ -156,7 +162,11 @@ def _announcement(words: str) -> str:
 
 def partial(target: str, swap: str, html: str = "") -> str:
     """One element for htmx: put ``html`` where ``target`` says."""
-    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{_HTMX_TAG.sub(r"&lt;", html)}</hx-partial>'
+    return f'<hx-partial hx-target="{target}" hx-swap="{swap}">{_without_htmx_tags(html)}</hx-partial>'
+
+
+def _without_htmx_tags(html: str) -> str:
+    return _HTMX_TAG.sub(r"&lt;", html)
 
 
 def message(*partials: str) -> bytes:

@@ -5,13 +5,17 @@ closing is read from the database after the turn's end is on record.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypeVar
+
+import anyio
 
 from agent.events import MemoryStaged, TextDelta, ToolStarted, TurnEnded, TurnEvent, TurnStarted
 from agent.outcome import MemoryStatus, Outcome
 from agent.running import PACE_SECONDS, RunningTurn
+from agent.transcript import TurnRecord
 from memory_core.errors import StorageFailed
 from webapp import frames, presenting, words
 from webapp.auth.person import Person
@@ -22,6 +26,10 @@ from webapp.views import AnswerState, AnswerView, ChatView, Place, QuestionView,
 
 #: How far the clocks of the loop and of the renderer may be apart.
 CLOCK_SECONDS = 0.002
+#: An answer longer than this may take longer to render than others can wait.
+LONG_CHARS = 4_000
+
+T = TypeVar("T")
 
 
 class LiveTurn:
@@ -103,7 +111,9 @@ class LiveTurn:
         record = data.turn(turn.id) if data is not None else None
         if ending.outcome is Outcome.RUNNING and record is not None:
             ending = record.ending  # what could not be known a moment ago
-        view = pages.turn(data, turn.id, is_new=True) if data is not None else None
+        view = None
+        if data is not None:
+            view = await _out_of_the_way(lambda: pages.turn(data, turn.id, is_new=True), record)
         if view is None or view.answer.state is not AnswerState.DONE:
             view = TurnView(turn.id, turn.conversation_id, pages.unread_answer(ending))
         if not view.answer.prose:
@@ -119,3 +129,10 @@ class LiveTurn:
             panel=pages.panel(data, Place.SIDE) if data is not None else None,
             replaces=others,
         )
+
+
+async def _out_of_the_way(work: Callable[[], T], record: TurnRecord | None) -> T:
+    """A long answer is much Markdown: not on the loop that everybody's streams run on."""
+    if record is not None and len(record.answer or "") > LONG_CHARS:
+        return await anyio.to_thread.run_sync(work)
+    return work()

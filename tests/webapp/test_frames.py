@@ -45,6 +45,9 @@ def test_content_cannot_open_or_close_a_partial(tag: str) -> None:
     ((_, data),) = messages(frames.text("trn_a", (), Markup(tag)))
     assert data.lower().count("<hx-") == 1
     assert data.lower().count("</hx-") == 1
+    alone = frames.turn_now(turn(answer=AnswerView(AnswerState.DONE, "Answer", prose=Markup(tag))))
+    assert "<hx-" not in alone.lower()
+    assert "</hx-" not in alone.lower()
 
 
 def test_a_new_chat_is_told_with_its_address_in_a_message_for_script() -> None:

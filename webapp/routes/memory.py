@@ -48,7 +48,7 @@ from webapp.memory_pages import (
     refusal_words,
     undo_refusal_words,
 )
-from webapp.render import render, render_partial
+from webapp.render import render
 from webapp.routes.forms import is_htmx, text
 from webapp.services import services_of
 from webapp.views import EntryForm, NoticeView, PanelView, Place, ReceiptView
@@ -73,7 +73,7 @@ async def panel(request: Request) -> Response:
     view = await _panel(request, person, query.get("agent", ""), _place(query.get("place")), Opened.from_query(query))
     if view.place is Place.NEW:
         return HTMLResponse(frames.panel_reply(view))
-    return HTMLResponse(render_partial("memory/_panel.html", panel=view))
+    return HTMLResponse(frames.panel_now(view))
 
 
 async def export(request: Request) -> Response:
