@@ -3,6 +3,7 @@
 import argparse
 import ipaddress
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="remembrancer",
         description="A chat agent with a bounded, honest memory. Settings come from the environment.",
     )
+    parser.add_argument("--version", action="version", version=f"remembrancer {version('remembrancer')}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     dev = _command(commands, "dev", "run everything on this machine: database, sign-in and model included")
     dev.add_argument("--host", type=_loopback, default="127.0.0.1", help="a loopback address (%(default)s)")

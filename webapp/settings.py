@@ -4,6 +4,7 @@ A setting is one row of `SETTINGS`. Its attribute on `Settings` is its name in l
 An empty variable counts as absent. A secret can also be read from the file that ``<NAME>_FILE`` names.
 """
 
+import difflib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
@@ -292,6 +293,7 @@ def load_settings(
     if data_dir is not None:
         found["data_dir"] = data_dir.expanduser().absolute()
     problems.extend(_contradictions(found, command))
+    problems.extend(_misspelt(environ))
     if problems:
         raise SettingsError(tuple(problems))
     found["direct_database_url"] = found["direct_database_url"] or found["database_url"]
@@ -353,8 +355,19 @@ def _contradictions(found: Mapping[str, Any], command: Command) -> Iterator[str]
                 yield f"{PREFIX}{name.upper()} is given, and REMEMBRANCER_OIDC_ISSUER is missing"
 
 
+def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
+    """Names that are almost a setting's. Others may be anybody's: an orchestrator makes some from a service's name."""
+    known = [row.name for row in SETTINGS] + [f"{row.name}_FILE" for row in SETTINGS if row.secret]
+    for name in sorted(environ):
+        if name.startswith(PREFIX) and name not in known:
+            for meant in difflib.get_close_matches(name, known, n=1, cutoff=0.93):
+                yield f"{name} is no setting; {meant} is"
+
+
 def _kept_secret_key(data_dir: Path) -> bytes:
     """The key kept in `data_dir`, made there on the first start."""
+    if data_dir.exists() and not data_dir.is_dir():
+        raise SettingsError((f"REMEMBRANCER_DATA_DIR names a file; it must be a folder: {data_dir}",))
     kept = data_dir / _SECRET_FILE
     try:
         if not kept.exists():

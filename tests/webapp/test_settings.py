@@ -64,8 +64,28 @@ def test_a_data_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     """A data folder that is a file stops the start with the setting's name, not with a traceback."""
     taken = tmp_path / "taken"
     taken.write_text("")
-    with pytest.raises(SettingsError, match="REMEMBRANCER_DATA_DIR"):
+    with pytest.raises(SettingsError, match="REMEMBRANCER_DATA_DIR names a file"):
         load_settings({}, Command.DEV, data_dir=taken)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("REMEMBRANCER_MEMORY_ENABLE", "REMEMBRANCER_MEMORY_ENABLED"),
+        ("REMEMBRANCER_OPERATOR", "REMEMBRANCER_OPERATORS"),
+        ("REMEMBRANCER_SECRET_KEY_FIL", "REMEMBRANCER_SECRET_KEY_FILE"),
+    ],
+)
+def test_a_misspelt_name_is_told(tmp_path: Path, name: str, meant: str) -> None:
+    """A setting that nobody reads would be believed to work."""
+    with pytest.raises(SettingsError, match=f"{name} is no setting; {meant} is"):
+        load_settings({name: "true"}, Command.DEV, data_dir=tmp_path)
+
+
+def test_names_of_somebody_else_are_left_alone(tmp_path: Path) -> None:
+    """What an orchestrator makes of a service's name."""
+    theirs = {"REMEMBRANCER_SERVICE_HOST": "10.0.0.1", "REMEMBRANCER_PORT_8000_TCP_PORT": "8000"}
+    assert load_settings(theirs, Command.DEV, data_dir=tmp_path).command is Command.DEV
 
 
 def test_serve_names_every_missing_setting_at_once() -> None:
