@@ -191,9 +191,20 @@ def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None
     """
     if request.regenerates_id is None:
         ensure_sayable(request.message)
-    return transaction(
-        engine, lambda unit: _begin(unit, request), owner=request.owner, create_owner=True, cancel=cancel
-    )
+
+    def begin(*, readable: bool) -> BegunTurn:
+        return transaction(
+            engine,
+            lambda unit: _begin(unit, request, readable=readable),
+            owner=request.owner,
+            create_owner=True,
+            cancel=cancel,
+        )
+
+    try:
+        return begin(readable=True)
+    except _Unreadable:
+        return begin(readable=False)
 
 
 def ensure_sayable(message: str) -> None:
@@ -204,7 +215,7 @@ def ensure_sayable(message: str) -> None:
         raise MessageRefused("control")
 
 
-def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
+def _begin(unit: Unit, request: TurnRequest, *, readable: bool) -> BegunTurn:
     owner = unit.locked_owner
     _refuse_ended_session(unit, request)
     before = _turns_before(unit, owner, request)
@@ -220,7 +231,8 @@ def _begin(unit: Unit, request: TurnRequest) -> BegunTurn:
         else _next_place(unit, owner, request, earlier)
     )
     _refuse_crowd(before, place.conversation_id, request.turns_at_once)
-    status, snapshot = _read_memory(unit, owner, enabled=request.memory_enabled and place.has_memory)
+    enabled = request.memory_enabled and place.has_memory
+    status, snapshot = _read_memory(unit, owner, enabled=enabled, readable=readable)
     undo_batch, undoes = inverse_of_answers(unit, earlier, snapshot)
     unit.checkpoint()
     turn_id = _insert(unit, owner, request, place, status)
@@ -344,27 +356,39 @@ def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: R
     return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version, row.has_memory)
 
 
-def _refuse_crowd(running: Sequence[Record], conversation_id: str, at_once: int) -> None:
+def _refuse_crowd(before: Sequence[Record], conversation_id: str, at_once: int) -> None:
+    # One that had this key long ago may be among them, and has ended.
+    running = [turn for turn in before if turn.outcome == Outcome.RUNNING]
     if any(turn.conversation_id == conversation_id for turn in running):
         raise TurnInProgress
     if len(running) >= at_once:
         raise TooManyTurns(at_once)
 
 
-def _read_memory(unit: Unit, owner: LockedOwner, *, enabled: bool) -> tuple[MemoryStatus, Snapshot | None]:
-    """Fail open: whatever keeps memory from being read, short of a cancel or a lost connection, is *unavailable*."""
+def _read_memory(
+    unit: Unit, owner: LockedOwner, *, enabled: bool, readable: bool
+) -> tuple[MemoryStatus, Snapshot | None]:
+    """Fail open: whatever keeps memory from being read, short of a cancel or a lost connection, is *unavailable*.
+
+    A statement that failed has spoiled its transaction; ``_Unreadable`` asks for another one, which reads no memory.
+    """
     if not enabled or owner.memory_mode is MemoryMode.OFF:
         return MemoryStatus.OFF, None
+    if not readable:
+        return MemoryStatus.UNAVAILABLE, None
     try:
-        with unit.connection.begin_nested():
-            return MemoryStatus.AVAILABLE, read_snapshot(unit.connection, owner.id)
+        return MemoryStatus.AVAILABLE, read_snapshot(unit.connection, owner.id)
     except MemoryUnavailable:
         return MemoryStatus.UNAVAILABLE, None
     except DBAPIError as error:
         if error.connection_invalidated or is_transient(error):
             raise
         unit.checkpoint()
-        return MemoryStatus.UNAVAILABLE, None
+    raise _Unreadable
+
+
+class _Unreadable(Exception):
+    """Memory could not be read; the turn begins without it, in a transaction of its own."""
 
 
 def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place, status: MemoryStatus) -> str:

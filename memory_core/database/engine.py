@@ -5,6 +5,7 @@ a network that swallows packets; so the client keeps a limit of its own on every
 Settings of a session are never used: PgBouncer in transaction mode hands a session to anybody.
 """
 
+import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
@@ -14,7 +15,7 @@ import sqlalchemy as sa
 from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from sqlalchemy.engine import URL, Engine, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.pool import NullPool
 
 CONNECT_SECONDS: Final = 5
@@ -68,13 +69,30 @@ def make_engine(
     `isolation_level` None is PostgreSQL's default, READ COMMITTED. Raises ValueError for another kind of database.
     """
     options: dict[str, Any] = {} if isolation_level is None else {"isolation_level": isolation_level}
-    pool = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": checkout_seconds, "pool_pre_ping": True}
-    return _engine(url, answer_seconds, **pool, **options)
+    pool = {"pool_size": pool_size, "max_overflow": 0, "pool_timeout": checkout_seconds}
+    engine = _engine(url, answer_seconds, **pool, **options)
+    sa.event.listen(engine, "checkout", _refuse_what_has_ended)
+    return engine
 
 
 def make_direct_engine(url: str | URL, *, answer_seconds: float | None = ANSWER_SECONDS) -> Engine:
     """Connections that are opened when needed and closed after use: for migrations and commands."""
     return _engine(url, answer_seconds, poolclass=NullPool)
+
+
+def _refuse_what_has_ended(connection: BoundedConnection, record: object, proxy: object) -> None:
+    """A pooled connection whose server has gone is not handed out; the pool takes another.
+
+    Its socket is asked, at no cost, where a ping would ask the server before every transaction. Only if something has
+    come meanwhile is it read: a word of the server, or the end.
+    """
+    watch = select.poll()
+    try:
+        watch.register(connection.pgconn.socket, select.POLLIN)
+        while watch.poll(0):
+            connection.pgconn.consume_input()
+    except psycopg.Error:
+        raise DisconnectionError from None
 
 
 def _engine(url: str | URL, answer_seconds: float | None, **options: Any) -> Engine:

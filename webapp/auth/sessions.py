@@ -17,8 +17,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import Engine
 
+from memory_core.database.rows import Record
 from memory_core.database.tables import web_sessions
-from memory_core.database.transaction import Unit, transaction
+from memory_core.database.transaction import Unit, read_alone, transaction
 from memory_core.database.worker import Workers
 from webapp.auth.id_token import Identity
 from webapp.auth.sealing import Seal
@@ -86,13 +87,19 @@ class Sessions:
         self._seal = seal
         self._clock = clock
         self._swept_at = -math.inf
+        self._live = sa.select(
+            web_sessions.c.id,
+            web_sessions.c.subject,
+            web_sessions.c.name,
+            web_sessions.c.csrf_token,
+            web_sessions.c.claims,
+            (web_sessions.c.seen_at < _NOW - _SEEN_EVERY).label("unseen"),
+        ).where(web_sessions.c.id == sa.bindparam("digest"), self._is_live())
 
     async def find(self, cookie: str) -> Session | None:
         """The live session of `cookie`, and None for every other: unknown, revoked, over, or idle for too long."""
         digest = session_digest(cookie)
-        return await self._workers.run(
-            lambda: transaction(self._engine, lambda unit: self._find(unit, digest, mark_seen=True))
-        )
+        return await self._workers.run(lambda: self._find_and_mark(digest))
 
     async def begin(self, identity: Identity, id_token: str, replaces: str | None) -> tuple[str, str | None]:
         """Begin a session for `identity` under a new id, and end the one that this browser had before.
@@ -121,26 +128,20 @@ class Sessions:
             web_sessions.c.seen_at > _NOW - self._lifetime.idle,
         )
 
-    def _find(self, unit: Unit, digest: str, *, mark_seen: bool) -> Session | None:
-        unseen = (web_sessions.c.seen_at < _NOW - _SEEN_EVERY).label("unseen")
-        row = unit.connection.execute(
-            sa.select(
-                web_sessions.c.id,
-                web_sessions.c.subject,
-                web_sessions.c.name,
-                web_sessions.c.csrf_token,
-                web_sessions.c.claims,
-                unseen,
-            ).where(web_sessions.c.id == digest, self._is_live())
-        ).one_or_none()
-        if row is None:
-            return None
-        if mark_seen and row.unseen:
-            unit.connection.execute(sa.update(web_sessions).where(web_sessions.c.id == digest).values(seen_at=_NOW))
-        return Session(row.id, row.subject, row.name, row.csrf_token, row.claims)
+    def _find_and_mark(self, digest: str) -> Session | None:
+        """Before every request of a person: one statement, as a rule."""
+        rows = read_alone(self._engine, self._live, {"digest": digest})
+        if rows and rows[0].unseen:
+            seen = sa.update(web_sessions).where(web_sessions.c.id == digest).values(seen_at=_NOW)
+            transaction(self._engine, lambda unit: unit.connection.execute(seen))
+        return _session(rows[0]) if rows else None
+
+    def _find(self, unit: Unit, digest: str) -> Session | None:
+        row = unit.connection.execute(self._live, {"digest": digest}).one_or_none()
+        return None if row is None else _session(row)
 
     def _begin(self, unit: Unit, cookie: str, identity: Identity, id_token: str, replaces: str | None) -> str | None:
-        earlier = None if replaces is None else self._find(unit, session_digest(replaces), mark_seen=False)
+        earlier = None if replaces is None else self._find(unit, session_digest(replaces))
         if earlier is not None:
             self._revoke(unit, earlier.id)
         # The same person in the same browser: forms that are open in another tab stay valid.
@@ -184,3 +185,7 @@ class Sessions:
         )
         over = sa.select(web_sessions.c.id).where(ended_at < _NOW - _KEPT).limit(_SWEPT_AT_ONCE)
         unit.connection.execute(sa.delete(web_sessions).where(web_sessions.c.id.in_(over)))
+
+
+def _session(row: Record) -> Session:
+    return Session(row.id, row.subject, row.name, row.csrf_token, row.claims)

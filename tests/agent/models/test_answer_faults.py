@@ -269,7 +269,8 @@ async def test_a_model_that_does_not_begin_is_unreachable(server: ModelServer, s
     """Headers, comments and empty chunks are no beginning: the first-token limit counts from the request on."""
     server.play(*script)
 
-    async with adapter(server, first_token_seconds=SOON) as model:
+    # Long enough for the question to arrive also where the machine is busy.
+    async with adapter(server, first_token_seconds=5 * SOON) as model:
         heard = await ask(model, QUESTION_WITH_SENTINEL)
         await server.reached(aborted=1, within_seconds=2)
 
