@@ -14,7 +14,7 @@ from agent.commit import Answer, claim, measured_columns, store_text
 from agent.errors import TurnNotFound
 from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
 from agent.transcript import ending_of
-from memory_core.database.tables import owners, turns
+from memory_core.database.tables import owners, turns, web_sessions
 from memory_core.database.transaction import Unit, transaction
 from memory_core.errors import OwnerGone
 from memory_core.owner import Owner
@@ -110,8 +110,12 @@ def stop_conversation(engine: Engine, conversation_id: str) -> tuple[str, ...]:
 
 
 def stop_turns_of(engine: Engine, owner: Owner) -> tuple[str, ...]:
-    """Stop everything that runs for an owner. Returns the ids of the turns."""
-    return transaction(engine, lambda unit: _stop(unit, turns.c.owner_id == _id_of(owner)))
+    """Stop everything that runs for an owner, or in a session of theirs. Returns the ids of the turns."""
+    sessions = sa.select(web_sessions.c.id).where(
+        web_sessions.c.organization_id == owner.organization_id, web_sessions.c.subject == owner.subject
+    )
+    theirs = sa.or_(turns.c.owner_id == _id_of(owner), turns.c.session_id.in_(sessions))
+    return transaction(engine, lambda unit: _stop(unit, theirs))
 
 
 def _id_of(owner: Owner) -> sa.ScalarSelect[str]:

@@ -162,7 +162,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "I39",
         "An erased subject is not brought back by a turn, review, undo, approval or sweep that was under way.",
         source="+",
-        due=False,
     ),
     Invariant(
         "I40",
@@ -193,7 +192,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "Evaluation and other memory-free routes have no block, no tool, no identity; both agents are built "
         "once even under a cold stampede, and closed at shutdown.",
         source="D",
-        due=False,
     ),
     Invariant(
         "I28",
@@ -205,7 +203,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "Seeding is create-only: memory or any earlier activity gives 409 and changes nothing; of two at once "
         "exactly one succeeds.",
         source="H",
-        due=False,
     ),
     Invariant(
         "I30",
@@ -245,7 +242,6 @@ INVARIANTS: tuple[Invariant, ...] = (
         "I35",
         "Erasing (agent, subject) leaves no row anywhere that holds the owner's id; its web sessions are dead.",
         source="+",
-        due=False,
     ),
     Invariant(
         "I36",

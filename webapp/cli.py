@@ -27,6 +27,7 @@ from memory_core.database.transaction import transaction
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
 from webapp.arguments import parse_arguments
+from webapp.auth.operators import is_operator
 from webapp.auth.organization import ensure_organization
 from webapp.commands import COMMANDS as OPERATOR_COMMANDS
 from webapp.commands import CommandFailed, Desk
@@ -34,6 +35,9 @@ from webapp.errors import OrganizationMoved
 from webapp.server import CannotListen, listen, serve_app, serve_processes
 from webapp.setting_values import origin_of
 from webapp.settings import Command, Settings, SettingsError, load_settings, share_metrics
+
+#: Who is an operator unless settings say otherwise.
+_OPERATOR = "operator"
 
 _EXPECTED = (
     CommandFailed,
@@ -214,6 +218,8 @@ def _greeting(settings: Settings, address: str) -> str:
         lines.append(f"Listening on {address}.")
     if settings.uses_local_provider:
         lines.append("Sign in as ada, or as anybody else: the local sign-in page believes every name.")
+        if is_operator(settings.operators, _OPERATOR, {}):
+            lines[-1] += f" The operators' pages open for {_OPERATOR}."
     if settings.uses_rehearsal_model:
         lines.append("The rehearsal model answers. For a real one set OPENAI_API_KEY or OPENAI_BASE_URL.")
     if settings.uses_embedded_database:

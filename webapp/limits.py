@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from webapp.error_pages import error_response
 from webapp.error_words import WORDS
 from webapp.errors import BodyTooLarge, TooManySignIns, WrongHost
 from webapp.setting_values import IPNetwork, is_loopback_host, origin_of
@@ -100,20 +101,22 @@ class HostGuard:
         try:
             host = _host_of(f"{self._scheme}://{request.headers.get('host', '')}")
         except ValueError:
-            return _wrong_host()
+            return _wrong_host(request)
         if host == self._public_host or (host == self._internal_host and path.startswith(self._internal_paths)):
             return None
         if request.method in ("GET", "HEAD") and path.startswith("/") and self._is_our_computer(host):
             query = request.scope["query_string"].decode("latin-1")
             return RedirectResponse(f"{self._public_url}{path}{'?' if query else ''}{query}", status_code=307)
-        return _wrong_host()
+        return _wrong_host(request)
 
     def _is_our_computer(self, host: str) -> bool:
         return all(is_loopback_host(urlsplit(f"//{name}").hostname) for name in (host, self._public_host))
 
 
-def _wrong_host() -> Response:
-    """In plain text: the style sheet of a page would be refused for the same reason."""
+def _wrong_host(request: Request) -> Response:
+    """In plain text: the style sheet of a page would be refused for the same reason. To programs in their envelope."""
+    if request.scope["path"].startswith("/v1/"):
+        return error_response(request, WrongHost())
     words = WORDS[WrongHost]
     return PlainTextResponse(f"{words.title}. {words.text}\n", words.status)
 

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -104,6 +105,29 @@ async def test_a_turn_that_was_under_way_brings_nobody_back(house: House) -> Non
     assert (told.ending.outcome, told.ending.reason) == (Outcome.FAILED, Reason.ERASED)
     assert told.ending.memory.outcome in (MemoryOutcome.NONE, MemoryOutcome.DISCARDED)
     assert rows(house.engine, sa.select(owners)) == []
+
+
+@pytest.mark.invariant("I12")
+async def test_what_runs_in_an_ended_session_is_stopped(house: House) -> None:
+    """The same person with another agent: their memory there stays, their session is over, and so is its turn."""
+    other = transaction(
+        house.engine, lambda unit: create_agent(unit, house.organization.id, Configuration("Gardener"))
+    ).agent_id
+    house.model.play(*calls(adding("Likes tea.")))
+    house.model.play(gate(Gate()))
+    elsewhere = Owner(house.organization.id, other, "ada")
+    request = replace(house.request("I like tea.", session_id=house.sign_in("s1")), owner=elsewhere)
+    running = await house.running.open(request)
+    await house.model.reached(open=1)
+
+    stopped = await in_thread(lambda: erase(house.engine, house.owner()))
+    for turn_id in stopped:
+        house.running.interrupt(turn_id, Outcome.STOPPED)
+    told = await listen(running)
+
+    assert stopped == (running.turn.id,)
+    assert told.ending.outcome is Outcome.STOPPED
+    assert traces(house.engine, "Likes tea.") == []
 
 
 @pytest.mark.invariant("I39")

@@ -57,8 +57,8 @@ def _iso(at: datetime) -> str:
 
 #: A text that PostgreSQL can keep as it is.
 Text = Annotated[str, AfterValidator(_storable)]
-#: The same, with something in it.
-Words = Annotated[Text, AfterValidator(_said)]
+#: The same, with something in it. In the description a pattern says so.
+Words = Annotated[Text, AfterValidator(_said), Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
 #: Whose memory: compared letter by letter.
 Subject = Annotated[
     Text,

@@ -63,6 +63,12 @@ def describe(table: Sequence[ApiRoute]) -> dict[str, Any]:
     }
 
 
+def about(model: type[BaseModel]) -> str:
+    """What a model says of itself, on one line. A list says what every list does."""
+    doc = next(kind.__doc__ for kind in model.__mro__ if kind.__doc__)
+    return " ".join(doc.split())
+
+
 def _schemas(table: Sequence[ApiRoute]) -> tuple[Mapping[type[BaseModel], Any], dict[str, Any]]:
     """Where each model is described, and the descriptions."""
     taken: list[type[Input]] = [route.takes for route in table if route.takes is not None]
@@ -132,7 +138,7 @@ def _name_schema(name: str) -> dict[str, Any]:
 def _given(route: ApiRoute, model: type[Output] | None, refs: Mapping[type[BaseModel], Any]) -> dict[str, Any]:
     if model is None:
         return {"description": "Done."}
-    described: dict[str, Any] = {"description": (model.__doc__ or "").strip(), "content": _json(refs[model])}
+    described: dict[str, Any] = {"description": about(model), "content": _json(refs[model])}
     if route.streams:
         described["content"]["text/event-stream"] = {
             "schema": {

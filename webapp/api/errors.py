@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from agent import errors as agent_errors
 from memory_core import errors as core_errors
-from memory_core.errors import OperationRefused
+from memory_core.errors import OperationRefused, RefusalCode
 from webapp.api.outputs import EntryProblem, Error, ErrorBody, Problem
 from webapp.error_pages import note, request_id, words_for
 from webapp.errors import ApiKeyRefused, BodyTooLarge, NotFound, RequestInvalid, ScopeMissing
@@ -89,7 +89,7 @@ def _message(error: Exception, otherwise: str) -> str:
     if isinstance(error, ScopeMissing):
         return f"This key lacks the scope {error.scope}. Nothing was done."
     if isinstance(error, OperationRefused):
-        return f"The seed does not fit the rules of memory, so none of it was written. {REFUSALS[error.code]}"
+        return f"The seed does not fit the rules of memory, so none of it was written. {_why(error)}"
     return next((MESSAGES[kind] for kind in type(error).__mro__ if kind in MESSAGES), otherwise)
 
 
@@ -102,9 +102,16 @@ def _problems(error: Exception) -> list[Problem | EntryProblem] | None:
                 document=error.target,
                 index=error.operation,
                 code=error.code,
-                message=REFUSALS[error.code],
+                message=_why(error),
                 limit=error.limit,
                 needed=error.needed,
             )
         ]
     return None
+
+
+def _why(refusal: OperationRefused) -> str:
+    """What a rule said to an entry, or to the seed as a whole."""
+    if refusal.code is RefusalCode.BATCH_SIZE:
+        return "A seed has at least one entry." if refusal.needed == 0 else "There are more entries than can fit."
+    return REFUSALS[refusal.code]

@@ -2,7 +2,8 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema, model_validator
+from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
 from webapp.api.base import Input, Subject, Text, Words
 
@@ -27,7 +28,7 @@ class ToolConfig(Input):
     enabled: bool
 
 
-class ToolsetInput(Input):
+class Toolset(Input):
     """The switches of an agent's tools. One that is not named is on."""
 
     type: Literal["agent_toolset"]
@@ -40,12 +41,30 @@ class ToolsetInput(Input):
         return self
 
 
-def _alone(value: Any) -> Any:
-    """A toolset, or a list that holds just one."""
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+class _OrAloneInAList:
+    """Lets a value come as it is, or as the only one in a list."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_before_validator_function(self._alone, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        inner = handler(schema)
+        return {"anyOf": [inner, {"type": "array", "items": inner, "minItems": 1, "maxItems": 1}]}
+
+    @staticmethod
+    def _alone(value: Any) -> Any:
+        return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
-Toolset = Annotated[ToolsetInput, BeforeValidator(_alone)]
+_Tools = Annotated[
+    Toolset,
+    _OrAloneInAList(),
+    Field(
+        default_factory=lambda: Toolset(type="agent_toolset", configs=[]),
+        description='`{"type":"agent_toolset","configs":[{"name":"memory","enabled":true}]}`, also alone in a list. '
+        "The switches are `memory`, `session_search` and `skills`; one that is not named is on.",
+    ),
+]
 
 _Name = Annotated[Words, Field(max_length=MAX_NAME_CHARS)]
 _Instructions = Annotated[
@@ -68,17 +87,25 @@ class CreateAgent(Input):
     instructions: _Instructions = ""
     model: _Model = ""
     fallback_models: _Fallbacks = Field(default_factory=list)
-    tools: Toolset = Field(default_factory=lambda: ToolsetInput(type="agent_toolset", configs=[]))
+    tools: _Tools
+
+
+def _without_defaults(schema: dict[str, Any]) -> None:
+    """What is not sent stays as it is: that is no default."""
+    for field in schema["properties"].values():
+        field.pop("default", None)
 
 
 class ChangeAgent(Input):
     """What is to be different in an agent's next version. A field that is not sent stays; one that is, is replaced."""
 
+    model_config = ConfigDict(json_schema_extra=_without_defaults)
+
     name: _Name = ""
     instructions: _Instructions = ""
     model: _Model = ""
     fallback_models: _Fallbacks = Field(default_factory=list)
-    tools: Toolset = Field(default_factory=lambda: ToolsetInput(type="agent_toolset", configs=[]))
+    tools: _Tools
 
 
 SeedEntries = Annotated[

@@ -110,6 +110,8 @@ def _query(request: Request, route: ApiRoute) -> dict[str, str]:
             raise RequestInvalid(Problem("query", "unknown_key", f"takes {_listed(route.queries)}"))
         if name in found:
             raise RequestInvalid(Problem(name, "repeated", "must come once"))
+        if not value:
+            raise RequestInvalid(Problem(name, "too_short", "must not be empty"))
         found[name] = value
     return found
 

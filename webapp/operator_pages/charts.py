@@ -34,9 +34,10 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A day."""
+    """A day. ``told`` is what a pointer that rests on it reads."""
 
     x: int
+    told: str
     parts: tuple[Part, ...]
 
 
@@ -75,6 +76,10 @@ class Chart:
     def bar_width(self) -> int:
         return BAR
 
+    @property
+    def day_width(self) -> int:
+        return DAY
+
 
 def stacked(
     *,
@@ -97,8 +102,12 @@ def stacked(
         top=top,
         series=tuple(Series(key, label, totals[key]) for key, label in drawn.items()),
         bars=tuple(
-            Bar(place * DAY + (DAY - BAR) // 2, _parts([(key, counts[key]) for key in drawn], top))
-            for place, (_, counts) in enumerate(days)
+            Bar(
+                place * DAY + (DAY - BAR) // 2,
+                _told(when, counts, drawn),
+                _parts([(key, counts[key]) for key in drawn], top),
+            )
+            for place, (when, counts) in enumerate(days)
         ),
         columns=tuple(listed.values()),
         rows=tuple(Row(when, tuple(counts[key] for key in listed)) for when, counts in days),
@@ -114,6 +123,11 @@ def nice_top(highest: int) -> int:
             if factor * step >= highest and factor * step % 2 == 0:
                 return factor * step
         step *= 10
+
+
+def _told(when: date, counts: Mapping[str, int], labels: Mapping[str, str]) -> str:
+    told = ", ".join(f"{label} {counts[key]:,}" for key, label in labels.items() if counts[key])
+    return f"{_day(when)}: {told or 'none'}"
 
 
 def _parts(counts: Sequence[tuple[str, int]], top: int) -> tuple[Part, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy.engine import Connection
 
@@ -12,6 +12,9 @@ from agent.subjects import subjects_of
 from memory_core.document import TITLES, Target
 from webapp.audit import Action, ActorKind, AuditRecord
 from webapp.operator_pages import words
+
+#: More agents than anybody keeps; beyond them a page would be long, not wrong.
+AGENTS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,9 @@ def read_lines(connection: Connection, organization_id: str, records: Sequence[A
     """Lines of the log, with the names that their ids stand for."""
     if not records:
         return ()
-    names = {agent.agent_id: agent.configuration.name for agent in list_agents(connection, organization_id)}
+    names = {
+        agent.agent_id: agent.configuration.name for agent in list_agents(connection, organization_id, limit=AGENTS_MAX)
+    }
     subjects = subjects_of(connection, organization_id, [record.owner_id for record in records if record.owner_id])
     return tuple(_line(record, names.get(record.agent_id or "", record.agent_id or ""), subjects) for record in records)
 
@@ -70,7 +75,8 @@ def _who(record: AuditRecord) -> str:
 
 def _detail(detail: dict[str, Any]) -> str:
     """Numbers and codes as they were noted, in a row; a key's own id stands before them already."""
-    noted = (_noted(name, value) for name, value in sorted(detail.items()) if name != "key" and value is not None)
+    in_order = sorted(detail.items(), key=lambda item: (item[0] != Target.USER, item[0]))
+    noted = (_noted(name, value) for name, value in in_order if name != "key" and value is not None)
     return " · ".join(noted)
 
 

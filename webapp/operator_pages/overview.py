@@ -55,7 +55,8 @@ def _ended_well(statistics: Statistics) -> str:
     if not statistics.turns:
         return "No turns in the last 14 days."
     well = statistics.outcomes[Outcome.COMPLETED] * 100 // statistics.turns
-    return f"The last {len(statistics.days)} days, {statistics.turns:,} turns. {well} in 100 ended well. Days are UTC."
+    told = words.turns(statistics.turns)
+    return f"The last {len(statistics.days)} days, {told}. {well} in 100 ended well. Days are UTC."
 
 
 def _saved(statistics: Statistics) -> str:
@@ -63,7 +64,7 @@ def _saved(statistics: Statistics) -> str:
     if not wanted:
         return "No turn wanted to change memory in the last 14 days."
     saved = statistics.memory_outcomes[MemoryOutcome.COMMITTED]
-    return f"{wanted:,} turns had to do with memory; {saved:,} of them saved something."
+    return f"{words.turns(wanted)} had to do with memory; {saved:,} of them saved something."
 
 
 def _by_name(counts: Mapping[Outcome, int] | Mapping[MemoryOutcome, int]) -> dict[str, int]:

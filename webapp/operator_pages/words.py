@@ -85,9 +85,6 @@ SEED_EMPTY = "Write at least one entry."
 SUBJECT_MISSING = "Write the subject: 1 to 255 characters."
 AGENT_GONE = "Choose an agent of the list."
 ERASE_CONFIRM = "That is not this subject. Nothing was erased. Type it exactly as it stands above."
-MEMORY_RESTS = (
-    "Memory is switched off for this installation. What you seed is stored, and used from the day it is switched on."
-)
 
 
 def fault(code: RefusalCode) -> tuple[str, str]:
@@ -106,6 +103,10 @@ def characters(count: int) -> str:
 
 def entries(count: int) -> str:
     return f"{count:,} {'entry' if count == 1 else 'entries'}"
+
+
+def turns(count: int) -> str:
+    return f"{count:,} {'turn' if count == 1 else 'turns'}"
 
 
 def things(count: int) -> str:

@@ -39,9 +39,7 @@ class Caller:
     product: Product
     key: str | None
 
-    def call(
-        self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
+    def call(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Answer:
         sent = {"x-api-key": self.key} if self.key is not None else {}
         content = None if body is None else json.dumps(body).encode()
         kind = {"content-type": "application/json"} if content is not None else {}

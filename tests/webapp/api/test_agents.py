@@ -109,14 +109,17 @@ def test_versions_come_in_parts(product: Product) -> None:
         ({"name": "Support", "fallback_models": []}, "fallback_models", "unknown_key"),
         ({"name": "Support", "fallbackModels": [""]}, "fallbackModels[0]", "invalid"),
         ({"name": "Support", "tools": {"type": "shell", "configs": []}}, "tools.type", "literal_error"),
-        ({"name": "Support", "tools": toolset(shell=True)}, "tools.configs[0].name", "literal_error"),
+        ({"name": "Support", "tools": toolset(browser=True)}, "tools.configs[0].name", "literal_error"),
         (
             {"name": "Support", "tools": {"type": "agent_toolset", "configs": [{"name": "memory", "enabled": 1}]}},
             "tools.configs[0].enabled",
             "bool_type",
         ),
         (
-            {"name": "Support", "tools": {"type": "agent_toolset", "configs": [{"name": "memory", "enabled": True}] * 2}},
+            {
+                "name": "Support",
+                "tools": {"type": "agent_toolset", "configs": [{"name": "memory", "enabled": True}] * 2},
+            },
             "tools",
             "invalid",
         ),
@@ -147,6 +150,11 @@ def test_a_query_that_nobody_knows_is_refused(product: Product) -> None:
     me = caller(product)
     me.ok("POST", "/v1/agents", {"name": "Second"})
     cursor = me.ok("GET", "/v1/agents?limit=1")["nextCursor"]
-    for path in ("/v1/sessions?subject=ada", f"/v1/sessions?cursor={cursor}", "/v1/agents?limit=1&limit=2"):
+    for path in (
+        "/v1/sessions?subject=ada",
+        f"/v1/sessions?cursor={cursor}",
+        "/v1/agents?limit=1&limit=2",
+        "/v1/sessions?agentId=",
+    ):
         assert me.call("GET", path).status_code == 422
     assert me.call("GET", f"/v1/agents/{me.agent_id}?limit=1").status_code == 422

@@ -16,8 +16,26 @@ from tests.webapp.product import Product
 from tests.webapp.waiting import until
 from webapp.auth.api_keys import Scope
 
-SECRET = "The key is AKIAIOSFODNN7EXAMPLE."
-STRANGE = ["a/b", "/a/", "/", "..", ".", "%", "%2F", "a b", " ", "a+b", "😀", "ä", "a\u0308", "?#&=", "A", "a", "x" * 255]
+RESERVED = "Likes zebras.\n§\nIs an owl."
+STRANGE = [
+    "a/b",
+    "/a/",
+    "/",
+    "..",
+    ".",
+    "%",
+    "%2F",
+    "a b",
+    " ",
+    "a+b",
+    "😀",
+    "ä",
+    "a\u0308",
+    "?#&=",
+    "A",
+    "a",
+    "x" * 255,
+]
 
 
 def audit(product: Product) -> list[tuple[str, Any]]:
@@ -77,7 +95,7 @@ def test_signing_in_and_reading_are_no_activity(product: Product) -> None:
 @pytest.mark.parametrize(
     ("body", "document", "index", "code"),
     [
-        ({"userMemoryEntries": ["Knows SQL.", SECRET]}, "user", 1, "entry_secret"),
+        ({"userMemoryEntries": ["Knows SQL.", RESERVED]}, "user", 1, "entry_reserved"),
         ({"agentMemoryEntries": ["Fine.", "Fine too.", " "]}, "memory", 2, "entry_empty"),
         ({"userMemoryEntries": ["a\0b"]}, "user", 0, "entry_control"),
         ({"userMemoryEntries": ["\ud800"]}, "user", 0, "entry_control"),
@@ -96,7 +114,7 @@ def test_a_seed_that_does_not_fit_names_the_entry_and_never_its_text(
     assert (answer.status_code, error["code"]) == (422, "validation_error")
     [problem] = error["problems"]
     assert (problem["document"], problem["index"], problem["code"]) == (document, index, code)
-    assert "AKIA" not in answer.text
+    assert "zebra" not in answer.text
     assert stored(product, "owners") == stored(product, "agent_memory") == stored(product, "audit_log") == 0
 
 
@@ -217,6 +235,8 @@ def test_erasing_stops_what_runs_and_leaves_no_row(product: Product, model: Mode
     assert tables_holding(product.services.engine, memory_id) == set()
     assert me.call("GET", me.memory_path("ada")).status_code == 404
     assert me.call("GET", f"/v1/sessions/{session}").status_code == 404
+    assert me.call("POST", f"/v1/sessions/{session}/messages", {"content": "Back?"}).status_code == 404
+    assert stored(product, "owners") == 2
     assert "/sign-in" in str(ada.get("/chats").url)
     assert me.ok("GET", f"/v1/agents/{other}/users/ada/memory")["stores"][0]["entries"] == ["Stays here."]
     assert me.ok("GET", me.memory_path("eve"))["stores"][0]["entries"] == ["Stays too."]

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text as sql
 
 from memory_core.database.transaction import transaction
+from memory_core.errors import StorageFailed
 from tests.database import OrganizationForTests, make_organization
 from tests.fakes.model_server import ModelServer, finish, text
 from tests.webapp.api.calling import Caller, caller, new_key
@@ -17,7 +18,12 @@ from webapp.api.table import ApiRoute
 from webapp.auth.api_keys import Scope, create_key, revoke_key
 from webapp.routes.v1 import TABLE
 
-EACH = pytest.mark.parametrize("route", TABLE, ids=lambda route: f"{route.method} {route.path}")
+
+def label(route: ApiRoute) -> str:
+    return f"{route.method} {route.path}"
+
+
+EACH = pytest.mark.parametrize("route", TABLE, ids=label)
 
 #: A body that each call would accept.
 BODIES: dict[tuple[str, str], Any] = {
@@ -29,6 +35,11 @@ BODIES: dict[tuple[str, str], Any] = {
     ("POST", "/v1/sessions/{sessionId}/messages"): {"content": "Hello"},
     ("POST", "/v1/evaluations"): {"agentId": "{agentId}", "messages": [{"role": "user", "content": "Hello"}]},
 }
+
+
+def names_something(route: ApiRoute) -> bool:
+    """Whether there is an id in its path or in its body."""
+    return bool(route.names) or "{agentId}" in str(BODIES.get((route.method, route.path)))
 
 
 @pytest.fixture
@@ -97,36 +108,25 @@ def test_a_call_without_a_live_key_of_this_organization_is_refused(
 
 
 @EACH
-def test_a_key_without_the_scope_is_refused(product: Product, names: dict[str, str], route: ApiRoute) -> None:
-    """403 that names the scope, for a key with all the others."""
+def test_the_scope_decides(product: Product, model: ModelServer, names: dict[str, str], route: ApiRoute) -> None:
+    """403 that names it for a key with all the other scopes; with this one alone the call is answered as described."""
     others = [scope for scope in Scope if scope is not route.scope]
     answer = ask(caller(product, *others), route, names)
     refused(answer, 403, "scope_missing")
     assert f"scope {route.scope}." in answer.json()["error"]["message"]
-
-
-@EACH
-def test_a_key_with_the_scope_alone_is_let_in(
-    product: Product, model: ModelServer, names: dict[str, str], route: ApiRoute
-) -> None:
-    """The refusals above could have failed: with its one scope each call is answered as the table says."""
     model.play(text("Hello."), finish("stop"))
     answer = ask(caller(product, route.scope), route, {**names, "subjectId": "eve"} if route.takes else names)
     assert answer.status_code in route.gives, answer.text
 
 
 @pytest.mark.invariant("I26")
-@EACH
+@pytest.mark.parametrize("route", [route for route in TABLE if names_something(route)], ids=label)
 def test_what_is_another_organizations_does_not_exist(
     product: Product, other: OrganizationForTests, names: dict[str, str], route: ApiRoute
 ) -> None:
     """Its ids and ids that nobody has are not found, and the two cannot be told apart."""
-    theirs = foreign_names(product, other)
-    nobodys = {**dict.fromkeys(names, "nobody"), "subjectId": "ada"}
-    if not route.names and "{agentId}" not in str(BODIES.get((route.method, route.path))):
-        return  # a list or a creation: there is no id in it
     messages = set()
-    for ids in (theirs, nobodys):
+    for ids in (foreign_names(product, other), {**dict.fromkeys(names, "nobody"), "subjectId": "ada"}):
         answer = ask(caller(product), route, ids)
         refused(answer, 404, "not_found")
         messages.add(answer.json()["error"]["message"])
@@ -139,6 +139,55 @@ def test_lists_hold_nothing_of_another_organization(product: Product, other: Org
     shown = [me.call("GET", "/v1/agents").text, me.call("GET", "/v1/sessions").text]
     shown.append(me.call("GET", f"/v1/sessions?agentId={theirs['agentId']}").text)
     assert not [word for word in theirs.values() for page in shown if word in page]
+
+
+def test_what_is_refused_before_the_api_is_reached_is_in_the_envelope_too(product: Product) -> None:
+    """Another host's name: 421, as JSON. A body over the limit: 413, whatever is in it."""
+    me = caller(product)
+    refused(me.call("POST", "/v1/agents", {"name": "x"}, {"host": "evil.example"}), 421, "wrong_host")
+    refused(me.call("POST", "/v1/agents", {"name": "x" * 1_100_000}), 413, "too_large")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [(b"{", "application/json"), (b"", "application/json"), (b'{"name": "x"}', "text/plain"), (b'{"name": "x"}', "")],
+)
+def test_a_body_that_is_not_json_is_malformed(product: Product, content: bytes, kind: str) -> None:
+    """400, by its content or by its type."""
+    me = caller(product)
+    answer = me.send("POST", "/v1/agents", content, {"x-api-key": me.key or "", "content-type": kind})
+    refused(answer, 400, "malformed_body")
+
+
+def test_a_fault_of_ours_is_in_the_envelope_and_says_nothing(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    """500 with the number of the request, and none of the error's words."""
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise RuntimeError("zebra-quince-4711")
+
+    monkeypatch.setattr("webapp.routes.v1.agents.list_agents", fail)
+    answer = caller(product).call("GET", "/v1/agents")
+    refused(answer, 500, "internal_error")
+    assert "zebra" not in answer.text
+
+
+def test_a_database_that_is_away_is_a_503(product: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With Retry-After; nothing is said of it but that."""
+
+    def fail(*arguments: Any, **named: Any) -> Any:
+        raise StorageFailed("57P01")
+
+    monkeypatch.setattr("webapp.routes.v1.agents.list_agents", fail)
+    answer = caller(product).call("GET", "/v1/agents")
+    refused(answer, 503, "storage")
+    assert int(answer.headers["retry-after"]) > 0
+
+
+def test_no_cookie_is_read_and_no_token_is_asked_for(product: Product) -> None:
+    """A signed-in person's browser is nobody here; and a program needs no origin."""
+    ada = product.sign_in("ada")
+    assert ada.get("/v1/agents").status_code == 401
+    assert caller(product).call("POST", "/v1/agents", {"name": "Support"}, {"origin": "http://evil"}).status_code == 201
 
 
 def test_whoever_guesses_keys_has_to_wait(product: Product) -> None:

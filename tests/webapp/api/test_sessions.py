@@ -17,6 +17,7 @@ def test_a_session_is_a_chat_of_the_browser(product: Product, model: ModelServer
     me, ada = caller(product), product.sign_in("ada")
     model.play(text("From the program."), finish("stop"))
     session = me.open_session("ada")
+    assert ada.get(f"/chats/{session}").status_code == 200
     me.say(session, "Said by a program")
     page = unescape(ada.get(f"/chats/{session}").text)
     assert "Said by a program" in page
@@ -92,9 +93,7 @@ def test_deleting_a_session_stops_what_runs_in_it(product: Product, model: Model
         assert connection.execute(sql("SELECT count(*) FROM remembrancer.turns")).scalar() == 0
 
 
-def test_a_session_deleted_under_a_running_turn_leaves_nothing_unrecorded(
-    product: Product, model: ModelServer
-) -> None:
+def test_a_session_deleted_under_a_running_turn_leaves_nothing_unrecorded(product: Product, model: ModelServer) -> None:
     """Its row goes without a stop before, as when another turn began in between: the runner finds nothing to keep."""
     me = caller(product)
     session = me.open_session("ada")

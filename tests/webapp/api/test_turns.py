@@ -68,9 +68,7 @@ def test_json_is_the_data_of_the_end_and_the_text(product: Product, model: Model
     assert set(told) == {*ended, "text"}
     assert (told["outcome"], told["text"], told["memory"]["outcome"]) == ("completed", "Hello.", "none")
     turn = me.ok("GET", f"/v1/turns/{told['turnId']}")
-    assert {key: turn[key] for key in told if key in turn} == {
-        key: told[key] for key in told if key in turn
-    }
+    assert {key: turn[key] for key in told if key in turn} == {key: told[key] for key in told if key in turn}
     assert (turn["id"], turn["sessionId"]) == (told["turnId"], session)
 
 

@@ -116,7 +116,7 @@ def test_a_conversation_keeps_its_version(product: Product, model: ModelServer) 
     for here in (chat, None):
         model.play(text("Hello."), finish("stop"))
         ada.say("And now?", here)
-    prompts = [request["messages"][0]["content"] for request in model.requests]
+    prompts = [request.body["messages"][0]["content"] for request in model.requests]
     assert [SENTINEL in prompt for prompt in prompts] == [False, False, True]
 
 

@@ -4,6 +4,7 @@ import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from memory_core.errors import OperationRefused, RefusalCode
 from memory_core.operations import Action, Operation, apply_operations
 from tests.database import rows, tables_holding
 from tests.fakes.model_server import ModelServer, finish, text
-from tests.webapp.product import Product, Signed
+from tests.webapp.product import Product, Signed, running_product
 from webapp.operator_pages.seeding import document_field, entries_of, find_faults
 
 SENTINEL = "The heron stands in the third pond."
@@ -114,6 +115,16 @@ def test_what_is_missing_is_said(product: Product, changes: dict[str, str], said
     assert status == 422
     assert said in page
     assert rows(product.services.engine, select(owners)) == []
+
+
+def test_while_memory_rests_a_seed_is_kept_and_the_page_says_so(database_url: str, tmp_path: Path) -> None:
+    """Before the flag is switched on people can be given their beginning; nothing reads it until then."""
+    environ = {"REMEMBRANCER_MEMORY_ENABLED": "false"}
+    with running_product(database_url, tmp_path, environ=environ) as product:
+        operator = product.sign_in("operator")
+        assert "used from the day it is switched on" in operator.get("/operator/seed").text
+        assert seed(operator, seeding(product, user_entries="Likes tea."))[0] == 303
+        assert "Likes tea." in product.sign_in("b.okafor").memory_page()
 
 
 @pytest.mark.invariant("I31")

@@ -9,6 +9,8 @@ import sqlalchemy as sa
 from starlette.routing import Route
 
 from memory_core.database.tables import web_sessions
+from tests.database import rows
+from tests.fakes.oidc_provider import CLIENT_ID, ScriptedProvider
 from tests.webapp.product import Product, Signed, running_product
 from webapp.auth.id_token import identity_from
 from webapp.auth.operators import SUBJECT, OperatorRule, is_operator
@@ -132,15 +134,47 @@ def test_the_navigation_leads_operators_there_and_nobody_else(product: Product) 
     assert link not in product.sign_in("ada").get("/chats").text
 
 
-def test_a_claim_is_read_with_the_session_at_each_request(database_url: str, tmp_path: Path) -> None:
-    """Whoever holds the role is an operator as long as the rule and the session say so."""
-    environ = {"REMEMBRANCER_OPERATORS": "claim:roles=ops"}
-    with running_product(database_url, tmp_path, environ=environ) as product:
-        ada, operator = product.sign_in("ada"), product.sign_in("operator")
-        assert ada.get("/operator").status_code == 404
-        assert operator.get("/operator").status_code == 404
-        for roles, status in (["ops"], 200), (["users"], 404):
-            with product.services.engine.begin() as connection:
-                told = sa.update(web_sessions).where(web_sessions.c.subject == "ada")
-                connection.execute(told.values(claims={"roles": roles}))
-            assert ada.get("/operator").status_code == status
+@pytest.mark.parametrize(
+    ("claims", "status"),
+    [
+        ({"roles": ["users", "ops"]}, 200),
+        ({"roles": "ops"}, 200),
+        ({"roles": ["users"]}, 404),
+        ({"roles": ["nul\0", {"ops": "ops"}]}, 404),
+        ({"email": "operator", "name": "operator", "preferred_username": "operator"}, 404),
+        ({"sub": "operator"}, 404),
+    ],
+)
+def test_a_claim_of_the_id_token_makes_an_operator(
+    database_url: str, tmp_path: Path, claims: dict[str, Any], status: int
+) -> None:
+    """From a real sign-in to the page: what the provider signed decides, and what it says elsewhere does not."""
+    with ScriptedProvider() as provider:
+        provider.claims, provider.userinfo = claims, {"sub": "ada", "roles": ["ops"]}
+        environ = {
+            "REMEMBRANCER_OPERATORS": "claim:roles=ops",
+            "REMEMBRANCER_OIDC_ISSUER": provider.issuer,
+            "REMEMBRANCER_OIDC_CLIENT_ID": CLIENT_ID,
+        }
+        with running_product(database_url, tmp_path, environ=environ) as product:
+            browser = Signed(product.url)
+            product.browsers.append(browser)
+            asked = browser.begin("/operator")
+            provider.nonce = asked["nonce"]
+            page = browser.get(f"/auth/callback?code=any&state={asked['state']}")
+            assert (page.url.path, page.status_code) == ("/operator", status)
+            kept = rows(product.services.engine, sa.select(web_sessions.c.claims))
+            assert set(kept[0]["claims"]) <= {"roles"}
+
+
+def test_the_rules_of_now_decide_at_each_request(database_url: str, tmp_path: Path) -> None:
+    """Whoever was signed in already is an operator from the start with the new rule on, and none without it."""
+    cookie = ""
+    for rules, status in (("operator", 404), ("ada", 200), ("operator", 404)):
+        with running_product(database_url, tmp_path, environ={"REMEMBRANCER_OPERATORS": rules}) as product:
+            name = product.app.state.auth.session_cookie.name
+            cookie = cookie or product.sign_in("ada").cookies()[name]
+            ada = Signed(product.url)
+            product.browsers.append(ada)
+            ada.http.cookies.set(name, cookie, domain="127.0.0.1")
+            assert ada.step("/operator").status_code == status

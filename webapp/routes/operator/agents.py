@@ -26,6 +26,7 @@ from webapp.audit import Action
 from webapp.auth.person import Person, require_operator
 from webapp.operator_pages.agents import AgentForm, agent_view, diff_of, form_of, read_agent_form, version_views
 from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.log import AGENTS_MAX
 from webapp.routes.forms import text
 from webapp.services import services_of
 
@@ -40,7 +41,7 @@ class _ChangedSince(Exception):
 async def page(request: Request) -> Response:
     """Every agent, in its current version."""
     operator, services = await require_operator(request), services_of(request)
-    agents = await services.read(lambda connection: list_agents(connection, services.organization.id))
+    agents = await services.read(lambda connection: list_agents(connection, services.organization.id, limit=AGENTS_MAX))
     return await operator_page(request, operator, "agents", {"agents": list(map(agent_view, agents))}, tab=TAB)
 
 

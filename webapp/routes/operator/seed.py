@@ -18,6 +18,7 @@ from webapp.audit import Action
 from webapp.auth.person import Person, require_operator
 from webapp.operator_pages import words
 from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.log import AGENTS_MAX
 from webapp.operator_pages.seeding import (
     FIELDS,
     AgentChoice,
@@ -79,7 +80,7 @@ async def _seed(
 async def _owner(services: Services, form: FormData) -> tuple[Owner | None, tuple[Fault, ...]]:
     """Whom the form means, or what is wrong with that."""
     organization_id, agent_id = services.organization.id, text(form, "agent")
-    agents = await services.read(lambda connection: list_agents(connection, organization_id))
+    agents = await services.read(lambda connection: list_agents(connection, organization_id, limit=AGENTS_MAX))
     faults = []
     if all(agent.agent_id != agent_id for agent in agents):
         faults.append(field_fault("agent", "Agent", words.AGENT_GONE))
@@ -101,7 +102,7 @@ async def _page(
 ) -> Response:
     services = services_of(request)
     organization_id, chosen = services.organization.id, text(form, "agent")
-    agents = await services.read(lambda connection: list_agents(connection, organization_id))
+    agents = await services.read(lambda connection: list_agents(connection, organization_id, limit=AGENTS_MAX))
     begun_id = None
     if begun is not None:
         wanted = begun

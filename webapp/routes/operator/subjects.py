@@ -18,6 +18,7 @@ from webapp.auth.person import Person, require_operator
 from webapp.errors import NotFound
 from webapp.operator_pages import words
 from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.log import AGENTS_MAX
 from webapp.operator_pages.seeding import AgentChoice
 from webapp.operator_pages.subjects import same_subject, subject_view
 from webapp.routes.forms import text
@@ -35,7 +36,7 @@ async def page(request: Request) -> Response:
 
     def read(connection: Connection) -> tuple[tuple[AgentVersion, ...], tuple[Subject, ...]]:
         found = list_subjects(connection, organization.id, agent_id, prefix=prefix, limit=PAGE_ROWS + 1, after=after)
-        return list_agents(connection, organization.id), found
+        return list_agents(connection, organization.id, limit=AGENTS_MAX), found
 
     agents, found = await services.read(read)
     if all(agent.agent_id != agent_id for agent in agents):

@@ -18,7 +18,7 @@ from agent.configuration import (
 from agent.transcript import storable
 from memory_core.database.transaction import Unit
 from webapp.api.call import Call, reply
-from webapp.api.inputs import ChangeAgent, CreateAgent, ToolsetInput
+from webapp.api.inputs import ChangeAgent, CreateAgent, Toolset
 from webapp.api.outputs import AgentToolset, AgentVersionView, AgentView, Page, ToolSwitch
 from webapp.api.paging import page_of
 from webapp.api.table import ApiRoute
@@ -97,7 +97,7 @@ def _changes(body: ChangeAgent) -> dict[str, Any]:
     return sent
 
 
-def _switched_on(toolset: ToolsetInput) -> frozenset[str]:
+def _switched_on(toolset: Toolset) -> frozenset[str]:
     off = {config.name for config in toolset.configs if not config.enabled}
     return frozenset(TOOL_SWITCHES) - off
 
@@ -107,33 +107,34 @@ def _toolset(configuration: Configuration) -> AgentToolset:
     return AgentToolset(configs=[ToolSwitch.model_validate(switch) for switch in switches])
 
 
+def _configured(configuration: Configuration) -> dict[str, Any]:
+    """A configuration as fields of a view."""
+    return {
+        "name": configuration.name,
+        "instructions": configuration.instructions,
+        "model": configuration.model,
+        "fallback_models": list(configuration.fallback_models),
+        "tools": _toolset(configuration),
+    }
+
+
 def _agent(agent: AgentVersion) -> AgentView:
-    configuration = agent.configuration
     return AgentView(
         id=agent.agent_id,
         version=agent.version,
-        name=configuration.name,
-        instructions=configuration.instructions,
-        model=configuration.model,
-        fallback_models=list(configuration.fallback_models),
-        tools=_toolset(configuration),
         is_default=agent.is_default,
         created_at=agent.agent_created_at,
         updated_at=agent.created_at,
+        **_configured(agent.configuration),
     )
 
 
 def _version(agent: AgentVersion) -> AgentVersionView:
-    configuration = agent.configuration
     return AgentVersionView(
         agent_id=agent.agent_id,
         version=agent.version,
-        name=configuration.name,
-        instructions=configuration.instructions,
-        model=configuration.model,
-        fallback_models=list(configuration.fallback_models),
-        tools=_toolset(configuration),
         created_at=agent.created_at,
+        **_configured(agent.configuration),
     )
 
 

@@ -9,7 +9,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
-from webapp.api.description import ABOUT, describe
+from webapp.api.description import ABOUT, about, describe
 from webapp.api.outputs import EVENTS
 from webapp.api.router import OpenPage
 from webapp.api.table import ApiRoute
@@ -38,7 +38,7 @@ def pages(table: Sequence[ApiRoute]) -> Mapping[str, OpenPage]:
         "document_path": DOCUMENT_PATH,
         "groups": _groups(table, document),
         "events": [
-            {"name": name, "fields": fields(document, model.__name__), "about": _spans(_first(model.__doc__))}
+            {"name": name, "fields": fields(document, model.__name__), "about": _spans(about(model))}
             for name, model in EVENTS.items()
         ],
     }
@@ -92,13 +92,8 @@ def _call(route: ApiRoute, document: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _gives(model: type[Any] | None) -> str:
-    return _first(model.__doc__) if model is not None else ""
-
-
-def _first(doc: str | None) -> str:
-    """A docstring on one line."""
-    return " ".join((doc or "").split())
+def _gives(model: type[Any] | None) -> list[tuple[bool, str]]:
+    return _spans(about(model)) if model is not None else []
 
 
 def _spans(text: str) -> list[tuple[bool, str]]:

@@ -104,9 +104,9 @@ ROUTES = (
         summary="Send a message",
         about="Answers with a stream of events for `Accept: text/event-stream`, else with one JSON object when the "
         "turn has ended: 200 whatever its outcome. A caller who closes the connection ends the turn, and nothing of it "
-        "is saved to memory. `Idempotency-Key`, for 24 hours in one session: the same body again gets 409 while the turn "
-        "runs and its outcome afterwards (as a stream: `turn.started`, one `message.delta`, `turn.ended`), also if it "
-        "was stopped or failed; another body gets 422. It never runs twice.",
+        "is saved to memory. `Idempotency-Key`, for 24 hours in one session: the same body again gets 409 while the "
+        "turn runs and afterwards its outcome, also if it was stopped or failed (as a stream: `turn.started`, one "
+        "`message.delta`, `turn.ended`); another body gets 422. It never runs twice.",
         takes=SendMessage,
         gives={200: TurnResult},
         refuses=(409,),
