@@ -21,6 +21,11 @@ from memory_core.ids import new_id
 
 #: What an agent's configuration switches. A switch that was never set is on.
 TOOL_SWITCHES: Final = ("memory", "session_search", "skills")
+#: Bounds of a configuration, in characters and models.
+NAME_MAX_CHARS: Final = 100
+INSTRUCTIONS_MAX_CHARS: Final = 20_000
+MODEL_MAX_CHARS: Final = 200
+FALLBACKS_MAX: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

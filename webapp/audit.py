@@ -4,7 +4,7 @@ It is written in the transaction of what it tells of. Of an erased person nothin
 erased. SQL of ``audit_log``.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -34,6 +34,7 @@ class Action(StrEnum):
     MEMORY_REPLACED = "memory_replaced"
     MEMORY_EXPORTED = "memory_exported"
     SUBJECT_ERASED = "subject_erased"
+    SESSION_DELETED = "session_deleted"
     KEY_CREATED = "key_created"
     KEY_REVOKED = "key_revoked"
 
@@ -54,19 +55,36 @@ class Auditor:
         agent_id: str | None = None,
         owner_id: str | None = None,
         **detail: Any,
-    ) -> None:
-        """Write a line. ``detail`` holds ids, numbers and codes."""
-        connection.execute(
-            sa.insert(audit_log).values(
-                organization_id=self.organization_id,
-                actor_kind=self.kind,
-                actor=self.name,
-                action=action,
-                agent_id=agent_id,
-                owner_id=owner_id,
-                detail=detail,
-            )
+    ) -> int:
+        """Write a line; returns its id. ``detail`` holds ids, numbers and codes."""
+        written = sa.insert(audit_log).values(
+            organization_id=self.organization_id,
+            actor_kind=self.kind,
+            actor=self.name,
+            action=action,
+            agent_id=agent_id,
+            owner_id=owner_id,
+            detail=detail,
         )
+        line: int = connection.execute(written.returning(audit_log.c.id)).scalar_one()
+        return line
+
+    def record_erasure(self, connection: Connection, agent_id: str, subject: str) -> int:
+        """Write that somebody was erased, and let go of their name where they acted themselves as an operator: what
+        they did stays, that it was they does not.
+        """
+        connection.execute(
+            sa.update(audit_log)
+            .where(
+                audit_log.c.organization_id == self.organization_id,
+                audit_log.c.actor_kind == ActorKind.OPERATOR,
+                audit_log.c.actor == subject,
+            )
+            .values(actor=None)
+        )
+        by_themselves = self.kind is ActorKind.OPERATOR and self.name == subject
+        auditor = replace(self, name=None) if by_themselves else self
+        return auditor.record(connection, Action.SUBJECT_ERASED, agent_id=agent_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +124,4 @@ def list_audit(
             detail=row.detail,
         )
         for row in rows
-    )
-
-
-def forget_operator(connection: Connection, organization_id: str, subject: str) -> None:
-    """An erased person who was an operator too: what they did stays, that it was they does not."""
-    connection.execute(
-        sa.update(audit_log)
-        .where(
-            audit_log.c.organization_id == organization_id,
-            audit_log.c.actor_kind == ActorKind.OPERATOR,
-            audit_log.c.actor == subject,
-        )
-        .values(actor=None)
     )

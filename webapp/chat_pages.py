@@ -101,7 +101,9 @@ class ChatPages:
 
     def groups(self, data: ChatData, open_id: str = "") -> tuple[ChatGroup, ...]:
         """The chats at the side, by day."""
-        links = (ChatLink(chat.id, chat.title, chat.updated_at, chat.id == open_id) for chat in data.chats)
+        links = (
+            ChatLink(chat.id, chat.title or words.UNTITLED, chat.updated_at, chat.id == open_id) for chat in data.chats
+        )
         return presenting.group_chats(links, self.now)
 
     def new(self, data: ChatData, *, notice: NoticeView | None = None, draft: str = "") -> NewChatView:
@@ -124,7 +126,7 @@ class ChatPages:
             raise ValueError("no conversation was read")
         return ChatView(
             id=conversation.id,
-            title=conversation.title,
+            title=conversation.title or words.UNTITLED,
             turns=tuple(self._turns(data, conversation)),
             panel=self.panel(data, Place.SIDE),
             key=new_id("key"),

@@ -28,7 +28,7 @@ from memory_core.owner import Actor, Owner
 from memory_core.seeding import seed_memory
 from memory_core.store import load_memory
 from memory_core.transfer import read_entries, replace_memory
-from webapp.audit import Action, ActorKind, Auditor, forget_operator
+from webapp.audit import Action, ActorKind, Auditor
 from webapp.auth.api_keys import ApiKey, create_key, list_keys, revoke_key
 from webapp.auth.organization import Organization
 from webapp.errors import NotFound
@@ -150,8 +150,7 @@ def erase_person(desk: Desk, options: argparse.Namespace) -> None:
             raise CommandFailed("that is another name; nothing was deleted")
 
     def record(unit: Unit) -> None:
-        forget_operator(unit.connection, owner.organization_id, owner.subject)
-        desk.auditor.record(unit.connection, Action.SUBJECT_ERASED, agent_id=owner.agent_id)
+        desk.auditor.record_erasure(unit.connection, owner.agent_id, owner.subject)
 
     erase(desk.engine, owner, record)
     print("Erased. What backups of the database hold stays until their own time is over.")

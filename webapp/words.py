@@ -48,6 +48,7 @@ FORM_REFUSALS: dict[RefusalCode, str] = {
 }
 
 UNDO_GONE = "This can no longer be undone."
+UNTITLED = "New chat"
 IMPORTED = "Replaced by an operator"
 UNDONE = "Undone. Memory is as it was before."
 CHANGED = "Saved."

@@ -5,12 +5,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, WithJsonSchema, model_validator
 from pydantic_core.core_schema import CoreSchema, no_info_before_validator_function
 
+from agent.configuration import FALLBACKS_MAX, INSTRUCTIONS_MAX_CHARS, MODEL_MAX_CHARS, NAME_MAX_CHARS
 from webapp.api.base import Input, Subject, Text, Words
 
-MAX_INSTRUCTIONS_CHARS = 20_000
-MAX_MODEL_CHARS = 200
-MAX_FALLBACK_MODELS = 8
-MAX_NAME_CHARS = 100
 MAX_TITLE_CHARS = 200
 MAX_EVALUATION_MESSAGES = 200
 #: More than any document holds; how many really fit is the rules' to say.
@@ -18,7 +15,7 @@ MAX_SEED_ENTRIES = 2_000
 #: More than any installation takes in one message; its own bound is REMEMBRANCER_MESSAGE_CHARS.
 MAX_CONTENT_CHARS = 1_000_000
 
-ModelName = Annotated[Words, Field(max_length=MAX_MODEL_CHARS)]
+ModelName = Annotated[Words, Field(max_length=MODEL_MAX_CHARS)]
 
 
 class ToolConfig(Input):
@@ -66,17 +63,17 @@ _Tools = Annotated[
     ),
 ]
 
-_Name = Annotated[Words, Field(max_length=MAX_NAME_CHARS)]
+_Name = Annotated[Words, Field(max_length=NAME_MAX_CHARS)]
 _Instructions = Annotated[
     Text,
-    Field(max_length=MAX_INSTRUCTIONS_CHARS, description="What the agent is told first. Empty: a helpful assistant."),
+    Field(max_length=INSTRUCTIONS_MAX_CHARS, description="What the agent is told first. Empty: a helpful assistant."),
 ]
 _Model = Annotated[
-    Text, Field(max_length=MAX_MODEL_CHARS, description="Empty: the deployment's model, with its fallbacks.")
+    Text, Field(max_length=MODEL_MAX_CHARS, description="Empty: the deployment's model, with its fallbacks.")
 ]
 _Fallbacks = Annotated[
     list[ModelName],
-    Field(max_length=MAX_FALLBACK_MODELS, description="Tried in order before the first word, beside a `model` only."),
+    Field(max_length=FALLBACKS_MAX, description="Tried in order before the first word, beside a `model` only."),
 ]
 
 

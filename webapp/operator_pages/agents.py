@@ -6,13 +6,18 @@ from datetime import datetime
 from difflib import SequenceMatcher
 from typing import Any, Final
 
-from agent.configuration import TOOL_SWITCHES, AgentVersion, Configuration, changed_fields
+from agent.configuration import (
+    FALLBACKS_MAX,
+    INSTRUCTIONS_MAX_CHARS,
+    MODEL_MAX_CHARS,
+    NAME_MAX_CHARS,
+    TOOL_SWITCHES,
+    AgentVersion,
+    Configuration,
+    changed_fields,
+)
 from memory_core.document import normalize
 
-NAME_MAX_CHARS: Final = 100
-INSTRUCTIONS_MAX_CHARS: Final = 20_000
-MODEL_MAX_CHARS: Final = 200
-FALLBACKS_MAX: Final = 8
 #: The one switch that does something today; the others are kept as they are.
 MEMORY: Final = "memory"
 

@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse
 
 from agent.transcript import list_conversations
 from webapp import presenting
-from webapp.audit import Action, ActorKind, Auditor, list_audit
+from webapp.audit import ActorKind, Auditor, list_audit
 from webapp.auth.person import Person
 from webapp.memory_pages import person_view
 from webapp.operator_pages.log import LogLine, read_lines
@@ -48,14 +48,6 @@ async def operator_page(
 def auditor(services: Services, operator: Person) -> Auditor:
     """Who writes the audit log when this operator acts."""
     return Auditor(services.organization.id, ActorKind.OPERATOR, operator.subject)
-
-
-def last_line(connection: Connection, services: Services, operator: Person, action: Action) -> int | None:
-    """The line of the audit log that was written for this just now, to lead to; in the same transaction."""
-    for record in list_audit(connection, services.organization.id, limit=1):
-        if record.action is action and record.actor == operator.subject:
-            return record.id
-    return None
 
 
 def find_done(connection: Connection, services: Services, operator: Person, line: str) -> LogLine | None:

@@ -50,6 +50,7 @@ ACTIONS: Mapping[Action, str] = {
     Action.MEMORY_REPLACED: "Replaced the memory of",
     Action.MEMORY_EXPORTED: "Exported the memory of",
     Action.SUBJECT_ERASED: "Erased",
+    Action.SESSION_DELETED: "Deleted a session of",
     Action.KEY_CREATED: "Created the API key",
     Action.KEY_REVOKED: "Revoked the API key",
 }
@@ -64,6 +65,7 @@ PERSONAL = frozenset(
         Action.MEMORY_REPLACED,
         Action.MEMORY_EXPORTED,
         Action.SUBJECT_ERASED,
+        Action.SESSION_DELETED,
     }
 )
 

@@ -6,12 +6,12 @@ from html import unescape
 import pytest
 import sqlalchemy as sa
 
-from agent.configuration import TOOL_SWITCHES, Configuration
+from agent.configuration import INSTRUCTIONS_MAX_CHARS, TOOL_SWITCHES, Configuration
 from memory_core.database.tables import agent_versions, audit_log
 from tests.database import make_organization, rows, tables_holding
 from tests.fakes.model_server import ModelServer, finish, text
 from tests.webapp.product import Product, Signed
-from webapp.operator_pages.agents import INSTRUCTIONS_MAX_CHARS, diff_of
+from webapp.operator_pages.agents import diff_of
 
 FIELDS = {"name": "Orders desk", "instructions": "Be brief.", "model": "", "fallback_models": "", "memory": "on"}
 SENTINEL = "Answer in the voice of a heron."

@@ -5,10 +5,12 @@ import re
 import pytest
 import sqlalchemy as sa
 
+from agent.begin import open_conversation
 from agent.configuration import AgentVersion, Configuration, create_agent
 from memory_core.database.tables import agents, organizations, owners
 from memory_core.database.transaction import transaction
 from memory_core.ids import new_id
+from memory_core.owner import Owner
 from tests.fakes.model_server import ModelServer, finish, text, tool
 from tests.webapp.product import Product
 from webapp.auth.person import Person
@@ -110,6 +112,23 @@ def test_a_receipt_is_undone_with_the_agent_it_belongs_to(product: Product, gard
     assert TEA in ada.get(f"/memory?agent={gardener.agent_id}").text
     assert ada.post_form("/memory/undos", {"receipt": receipt}).status_code == 200
     assert TEA not in ada.get(f"/memory?agent={gardener.agent_id}").text
+
+
+def test_a_chat_without_a_message_has_a_name(product: Product, model: ModelServer) -> None:
+    """One that was opened over HTTP: a link that can be read, and a title of its own with the first message."""
+    ada = product.sign_in("ada")
+    services = product.services
+    opened = transaction(
+        services.engine,
+        lambda unit: open_conversation(unit, unit.locked_owner),
+        owner=Owner(services.organization.id, services.organization.default_agent_id, "ada"),
+        create_owner=True,
+    )
+    assert re.search(rf'href="/chats/{opened.id}"[^>]*>New chat<', ada.get("/chats").text)
+    assert "<h1" in ada.get(f"/chats/{opened.id}").text
+    model.play(text("Hello."), finish("stop"))
+    ada.say("Good morning", opened.id)
+    assert re.search(rf'href="/chats/{opened.id}"[^>]*>Good morning<', ada.get("/chats").text)
 
 
 @pytest.mark.invariant("I26")

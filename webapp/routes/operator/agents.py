@@ -25,7 +25,7 @@ from memory_core.database.transaction import Unit
 from webapp.audit import Action
 from webapp.auth.person import Person, require_operator
 from webapp.operator_pages.agents import AgentForm, agent_view, diff_of, form_of, read_agent_form, version_views
-from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.log import AGENTS_MAX
 from webapp.routes.forms import text
 from webapp.services import services_of
@@ -57,13 +57,15 @@ async def create(request: Request) -> Response:
     if form.problems:
         return await _new(request, operator, form, status=422)
 
-    def work(unit: Unit) -> tuple[str, int | None]:
+    def work(unit: Unit) -> tuple[str, int]:
         made = create_agent(unit, services.organization.id, Configuration(**form.changes()))
-        auditor(services, operator).record(unit.connection, Action.AGENT_CREATED, agent_id=made.agent_id, version=1)
-        return made.agent_id, last_line(unit.connection, services, operator, Action.AGENT_CREATED)
+        noted = auditor(services, operator).record(
+            unit.connection, Action.AGENT_CREATED, agent_id=made.agent_id, version=1
+        )
+        return made.agent_id, noted
 
     agent_id, line = await services.change(work)
-    return RedirectResponse(f"{TAB}/{agent_id}?done={line or ''}", status_code=303)
+    return RedirectResponse(f"{TAB}/{agent_id}?done={line}", status_code=303)
 
 
 async def show(request: Request) -> Response:
@@ -88,16 +90,15 @@ async def change(request: Request) -> Response:
         if before.version != form.version or after.version != before.version + 1:
             raise _ChangedSince
         fields = list(changed_fields(before.configuration, after.configuration))
-        auditor(services, operator).record(
+        return auditor(services, operator).record(
             unit.connection, Action.AGENT_CHANGED, agent_id=agent_id, version=after.version, fields=fields
         )
-        return last_line(unit.connection, services, operator, Action.AGENT_CHANGED)
 
     try:
         line = await services.change(work)
     except _ChangedSince:
         return await _agent(request, operator, form, changed_since=True, status=409)
-    return RedirectResponse(f"{TAB}/{agent_id}?done={line or ''}", status_code=303)
+    return RedirectResponse(f"{TAB}/{agent_id}?done={line}", status_code=303)
 
 
 async def version(request: Request) -> Response:

@@ -10,7 +10,7 @@ from webapp.audit import Action
 from webapp.auth.api_keys import ApiKey, NewApiKey, create_key, list_keys, revoke_key
 from webapp.auth.person import Person, require_operator
 from webapp.errors import NotFound
-from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.keys import KeyForm, key_view, read_key_form
 from webapp.routes.forms import text
 from webapp.services import services_of
@@ -60,10 +60,9 @@ async def revoke(request: Request) -> Response:
     if all(key.id != key_id for key in await _keys(request)):
         raise NotFound
 
-    def work(unit: Unit) -> int | None:
+    def work(unit: Unit) -> int:
         revoke_key(unit, services.organization.id, key_id)
-        auditor(services, operator).record(unit.connection, Action.KEY_REVOKED, key=key_id)
-        return last_line(unit.connection, services, operator, Action.KEY_REVOKED)
+        return auditor(services, operator).record(unit.connection, Action.KEY_REVOKED, key=key_id)
 
     line = await services.change(work)
     for turn_id in await services.workers.run(lambda: stop_api_key(services.engine, key_id)):

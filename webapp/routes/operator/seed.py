@@ -17,7 +17,7 @@ from memory_core.seeding import seed_memory
 from webapp.audit import Action
 from webapp.auth.person import Person, require_operator
 from webapp.operator_pages import words
-from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.log import AGENTS_MAX
 from webapp.operator_pages.seeding import (
     FIELDS,
@@ -61,18 +61,18 @@ async def create(request: Request) -> Response:
 
 async def _seed(
     services: Services, operator: Person, owner: Owner, entries: Mapping[Target, tuple[Line, ...]]
-) -> tuple[str, int | None]:
-    def work(unit: Unit) -> tuple[str, int | None]:
+) -> tuple[str, int]:
+    def work(unit: Unit) -> tuple[str, int]:
         texts = {target: [line.text for line in lines] for target, lines in entries.items()}
         after, connection, owner_id = seed_memory(unit, texts).after, unit.connection, unit.locked_owner.id
-        auditor(services, operator).record(
+        line = auditor(services, operator).record(
             connection,
             Action.MEMORY_SEEDED,
             agent_id=owner.agent_id,
             owner_id=owner_id,
             **{str(target): len(after.of(target)) for target in Target},
         )
-        return owner_id, last_line(connection, services, operator, Action.MEMORY_SEEDED)
+        return owner_id, line
 
     return await services.workers.run(lambda: transaction(services.engine, work, owner=owner, create_owner=True))
 

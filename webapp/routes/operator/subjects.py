@@ -13,11 +13,10 @@ from agent.subjects import Activity, Subject, find_subject, list_subjects, read_
 from agent.transcript import storable
 from memory_core.database.transaction import Unit
 from memory_core.owner import Owner
-from webapp.audit import Action, forget_operator
 from webapp.auth.person import Person, require_operator
 from webapp.errors import NotFound
 from webapp.operator_pages import words
-from webapp.operator_pages.frame import auditor, last_line, operator_page
+from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.log import AGENTS_MAX
 from webapp.operator_pages.seeding import AgentChoice
 from webapp.operator_pages.subjects import same_subject, subject_view
@@ -71,21 +70,16 @@ async def erase(request: Request) -> Response:
     return RedirectResponse(f"/operator/subjects?{query}", status_code=303)
 
 
-async def _erase(services: Services, operator: Person, subject: Subject) -> int | None:
+async def _erase(services: Services, operator: Person, subject: Subject) -> int:
     owner = Owner(services.organization.id, subject.agent_id, subject.subject)
-    lines: list[int | None] = []
+    lines: list[int] = []
 
     def record(unit: Unit) -> None:
-        # An operator may be the one who is erased: then the log does not say who it was.
-        forget_operator(unit.connection, owner.organization_id, owner.subject)
-        auditor(services, operator).record(unit.connection, Action.SUBJECT_ERASED, agent_id=owner.agent_id)
-        lines[:] = [last_line(unit.connection, services, operator, Action.SUBJECT_ERASED)]
-        if operator.subject == owner.subject:
-            forget_operator(unit.connection, owner.organization_id, owner.subject)
+        lines[:] = [auditor(services, operator).record_erasure(unit.connection, owner.agent_id, owner.subject)]
 
     for turn_id in await services.workers.run(lambda: erase_owner(services.engine, owner, record)):
         services.running.interrupt(turn_id, Outcome.STOPPED)
-    return next(iter(lines), None)
+    return lines[0]
 
 
 async def _find(request: Request) -> tuple[Subject, Activity]:

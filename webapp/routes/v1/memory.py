@@ -19,7 +19,7 @@ from webapp.api.call import Call, reply
 from webapp.api.inputs import SeedMemory
 from webapp.api.outputs import Memory, Store
 from webapp.api.table import ApiRoute
-from webapp.audit import Action, forget_operator
+from webapp.audit import Action
 from webapp.auth.api_keys import Scope
 
 SEEDING = (
@@ -65,8 +65,7 @@ async def erase_subject(call: Call) -> Response:
     owner, services = await call.owner(), call.services
 
     def record(unit: Unit) -> None:
-        forget_operator(unit.connection, owner.organization_id, owner.subject)
-        call.auditor.record(unit.connection, Action.SUBJECT_ERASED, agent_id=owner.agent_id)
+        call.auditor.record_erasure(unit.connection, owner.agent_id, owner.subject)
 
     for turn_id in await services.workers.run(partial(erase, services.engine, owner, record)):
         services.running.interrupt(turn_id, Outcome.STOPPED)

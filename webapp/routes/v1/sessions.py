@@ -16,11 +16,13 @@ from agent.sessions import (
     open_session,
     rename_session,
 )
+from memory_core.database.transaction import Unit
 from webapp.api.call import Call, reply, subject_of
 from webapp.api.inputs import ChangeSession, CreateSession
 from webapp.api.outputs import Cancellation, MessageView, Page, SessionView
 from webapp.api.paging import page_of
 from webapp.api.table import ApiRoute
+from webapp.audit import Action
 from webapp.auth.api_keys import Scope
 
 
@@ -67,7 +69,18 @@ async def delete(call: Call) -> Response:
     session = await _find(call)
     await _stop(call, session.id)
     # Another turn may have begun meanwhile: it goes with the rest, and whoever runs it is told.
-    left = await call.services.write(session.owner, lambda unit: delete_session(unit, session.id))
+
+    def work(unit: Unit) -> tuple[str, ...]:
+        call.auditor.record(
+            unit.connection,
+            Action.SESSION_DELETED,
+            agent_id=session.owner.agent_id,
+            owner_id=unit.locked_owner.id,
+            session=session.id,
+        )
+        return delete_session(unit, session.id)
+
+    left = await call.services.write(session.owner, work)
     for turn_id in left:
         call.services.running.interrupt(turn_id, Outcome.STOPPED)
     return Response(status_code=204)
