@@ -41,7 +41,7 @@ from memory_core.database.tables import (
 )
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
-from memory_core.errors import MemoryUnavailable
+from memory_core.errors import MemoryUnavailable, OwnerGone
 from memory_core.ids import new_id
 from memory_core.operations import Operation
 from memory_core.owner import MemoryMode, Owner
@@ -205,6 +205,8 @@ def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None
         return begin(readable=True)
     except _Unreadable:
         return begin(readable=False)
+    except OwnerGone:
+        raise AgentNotFound from None  # an owner would have been made, if the organization had such an agent
 
 
 def ensure_sayable(message: str) -> None:

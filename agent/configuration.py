@@ -116,21 +116,24 @@ def create_agent(unit: Unit, organization_id: str, configuration: Configuration)
     return find_agent(unit.connection, organization_id, agent_id)
 
 
-def change_agent(unit: Unit, organization_id: str, agent_id: str, changes: Mapping[str, Any]) -> AgentVersion:
+def change_agent(
+    unit: Unit, organization_id: str, agent_id: str, changes: Mapping[str, Any]
+) -> tuple[AgentVersion, AgentVersion]:
     """A new version with some fields of ``Configuration`` changed; the same version when nothing changes.
 
-    Two changes at once take turns: each is made of the version before it. Raises ``AgentNotFound``.
+    Returns the version before and the one after. Two changes at once take turns: each is made of the version before
+    it. Raises ``AgentNotFound``.
     """
     this = sa.and_(agents.c.id == agent_id, agents.c.organization_id == organization_id)
     unit.connection.execute(sa.select(agents.c.id).where(this).with_for_update(key_share=True))
     current = find_agent(unit.connection, organization_id, agent_id)
     wanted = replace(current.configuration, **changes)
     if wanted == current.configuration:
-        return current
+        return current, current
     version = current.version + 1
     _insert_version(unit, agent_id, version, wanted)
     unit.connection.execute(sa.update(agents).where(this).values(current_version=version, name=wanted.name))
-    return find_agent(unit.connection, organization_id, agent_id)
+    return current, find_agent(unit.connection, organization_id, agent_id)
 
 
 def changed_fields(before: Configuration, after: Configuration) -> Sequence[str]:
@@ -138,9 +141,12 @@ def changed_fields(before: Configuration, after: Configuration) -> Sequence[str]
     return [name for name in Configuration.__dataclass_fields__ if getattr(before, name) != getattr(after, name)]
 
 
-_VERSIONS: Final = sa.select(agent_versions, agents.c.is_default, agents.c.created_at.label("agent_created_at")).join(
-    agents, agents.c.id == agent_versions.c.agent_id
-)
+_VERSIONS: Final = sa.select(
+    agent_versions,
+    agents.c.is_default,
+    agents.c.name.label("agent_name"),
+    agents.c.created_at.label("agent_created_at"),
+).join(agents, agents.c.id == agent_versions.c.agent_id)
 _CURRENT: Final = _VERSIONS.where(agent_versions.c.version == agents.c.current_version)
 
 
@@ -163,7 +169,7 @@ def _version(row: Record) -> AgentVersion:
         agent_id=row.agent_id,
         version=row.version,
         configuration=Configuration(
-            name=row.name,
+            name=row.name or row.agent_name,  # a release that knew no names of versions left it empty
             instructions=row.instructions,
             model=row.model,
             fallback_models=tuple(row.fallback_models),

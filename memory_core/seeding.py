@@ -33,9 +33,7 @@ def seed_memory(unit: Unit, entries: Mapping[Target, Sequence[str]], *, actor: A
     owner = unit.locked_owner
     if owner.seeded_at is not None or owner.first_activity_at is not None or _has_memory(unit, owner.id):
         raise AlreadyInitialized
-    for target, texts in entries.items():
-        if len(texts) > MAX_ENTRIES[target]:
-            raise OperationRefused(RefusalCode.BATCH_SIZE, target=target, limit=MAX_ENTRIES[target], needed=len(texts))
+    refuse_too_many(entries)
     placed = [(target, index, text) for target, texts in entries.items() for index, text in enumerate(texts)]
     batch = [Operation(target, Action.ADD, content=text) for target, _, text in placed]
     try:
@@ -46,8 +44,21 @@ def seed_memory(unit: Unit, entries: Mapping[Target, Sequence[str]], *, actor: A
         raise
     if committed is None:
         raise OperationRefused(RefusalCode.BATCH_SIZE, limit=sum(MAX_ENTRIES.values()), needed=0)
-    unit.connection.execute(sa.update(owners).where(owners.c.id == owner.id).values(seeded_at=NOW))
+    mark_begun(unit)
     return committed
+
+
+def mark_begun(unit: Unit) -> None:
+    """From now on this owner has had a beginning, whatever becomes of it."""
+    begun = sa.func.coalesce(owners.c.seeded_at, NOW)
+    unit.connection.execute(sa.update(owners).where(owners.c.id == unit.locked_owner.id).values(seeded_at=begun))
+
+
+def refuse_too_many(entries: Mapping[Target, Sequence[str]]) -> None:
+    """Raise OperationRefused (`batch_size`) for more entries than can fit, before any of them is looked at."""
+    for target, texts in entries.items():
+        if len(texts) > MAX_ENTRIES[target]:
+            raise OperationRefused(RefusalCode.BATCH_SIZE, target=target, limit=MAX_ENTRIES[target], needed=len(texts))
 
 
 def _has_memory(unit: Unit, owner_id: str) -> bool:

@@ -13,6 +13,7 @@ from memory_core.document import DELIMITER, WHITE_SPACE, Target, normalize
 from memory_core.errors import OperationRefused
 from memory_core.operations import Action, Operation
 from memory_core.owner import Actor
+from memory_core.seeding import mark_begun, refuse_too_many
 from memory_core.store import commit_batches, read_snapshot
 
 
@@ -30,13 +31,17 @@ def replace_memory(unit: Unit, entries: Mapping[Target, Sequence[str]], *, undo_
     The person can undo it like any change. Raises OperationRefused, whose `operation` is the index of the entry within
     its document, MemoryUnavailable, TransactionCancelled.
     """
+    refuse_too_many(entries)
     before = read_snapshot(unit.connection, unit.locked_owner.id)
     removals = [Operation(target, Action.REMOVE, match=text) for target in entries for text in before.of(target)]
     placed = [(target, index, text) for target, texts in entries.items() for index, text in enumerate(texts)]
     additions = [Operation(target, Action.ADD, content=text) for target, _, text in placed]
     try:
-        return commit_batches(unit, [removals + additions], actor=Actor.IMPORT, undo_hours=undo_hours)
+        committed = commit_batches(unit, [removals + additions], actor=Actor.IMPORT, undo_hours=undo_hours)
     except OperationRefused as refusal:
-        if refusal.operation is not None:
+        if refusal.operation is not None and refusal.operation >= len(removals):
             refusal.target, refusal.operation = placed[refusal.operation - len(removals)][:2]
         raise
+    if committed is not None:
+        mark_begun(unit)
+    return committed

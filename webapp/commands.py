@@ -5,8 +5,9 @@ database, like a Stop from another process.
 """
 
 import argparse
-import os
+import errno
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,8 +23,8 @@ from agent.erasure import erase
 from agent.errors import AgentNotFound
 from memory_core.changes import Committed
 from memory_core.database.transaction import Unit, transaction
-from memory_core.document import FILENAMES, TITLES, Target, render
-from memory_core.errors import AlreadyInitialized, MemoryUnavailable, OperationRefused
+from memory_core.document import FILENAMES, TITLES, Snapshot, Target, render
+from memory_core.errors import AlreadyInitialized, MemoryUnavailable, OperationRefused, OwnerGone, RefusalCode
 from memory_core.owner import Actor, Owner
 from memory_core.seeding import seed_memory
 from memory_core.store import load_memory
@@ -38,6 +39,7 @@ from webapp.words import REFUSALS
 SEED_FIELDS: Mapping[str, Target] = {"userMemoryEntries": Target.USER, "agentMemoryEntries": Target.MEMORY}
 #: More than fits into both documents, however it is spelled.
 MAX_FILE_BYTES = 1_048_576
+NOBODY = "this agent knows nobody of that name"
 
 
 class CommandFailed(Exception):
@@ -65,17 +67,25 @@ class Desk:
             raise CommandFailed(f"there is no agent {options.agent}; `default` is always one") from None
         return Owner(self.organization.id, agent_id, options.subject)
 
-    def write(self, owner: Owner, work: Callable[[Unit], Committed | None], done: Action) -> Committed | None:
-        """Change somebody's memory and note it, in one transaction. Raises CommandFailed when the rules say no."""
+    def write(
+        self, owner: Owner, work: Callable[[Unit], Committed | None], done: Action, *, creates: bool = True
+    ) -> Committed | None:
+        """Change somebody's memory and note what changed, in one transaction. Raises CommandFailed when the rules say
+        no.
+        """
 
         def recorded(unit: Unit) -> Committed | None:
             committed = work(unit)
-            counts = {str(target): len(committed.after.of(target)) for target in Target} if committed else {}
-            self.auditor.record(unit.connection, done, agent_id=owner.agent_id, owner_id=unit.locked_owner.id, **counts)
+            if committed is not None:
+                counts = {str(target): len(committed.after.of(target)) for target in Target}
+                owner_id = unit.locked_owner.id
+                self.auditor.record(unit.connection, done, agent_id=owner.agent_id, owner_id=owner_id, **counts)
             return committed
 
         try:
-            return transaction(self.engine, recorded, owner=owner, create_owner=True)
+            return transaction(self.engine, recorded, owner=owner, create_owner=creates)
+        except OwnerGone:
+            raise CommandFailed(NOBODY) from None
         except AlreadyInitialized:
             raise CommandFailed(
                 "this person has memory with this agent, or was here before, so nothing was changed. "
@@ -89,27 +99,31 @@ class Desk:
 
 def seed(desk: Desk, options: argparse.Namespace) -> None:
     """A beginning from a file, or from standard input."""
-    entries = _seed_entries(_read(Path("/dev/stdin") if options.file == "-" else Path(options.file)))
+    entries = _seed_entries(_read(None if options.file == "-" else Path(options.file)))
     owner = desk.owner(options)
-    desk.write(owner, lambda unit: seed_memory(unit, entries), Action.MEMORY_SEEDED)
-    print(f"Seeded: {_counted(entries)}.")
+    print(f"Seeded: {_stored(desk.write(owner, lambda unit: seed_memory(unit, entries), Action.MEMORY_SEEDED))}.")
 
 
 def import_files(desk: Desk, options: argparse.Namespace) -> None:
     """Both documents from a folder; a file that is not there is an empty document."""
     paths = {target: options.folder / FILENAMES[target] for target in Target}
-    if not any(path.exists() for path in paths.values()):
+    # A link that leads nowhere is a file that cannot be read, and no empty document.
+    there = {target: path for target, path in paths.items() if path.is_symlink() or path.exists()}
+    if not there:
         raise CommandFailed(f"there is neither USER.md nor MEMORY.md in {options.folder}")
-    entries = {target: read_entries(_read(path)) if path.exists() else () for target, path in paths.items()}
+    entries = {target: read_entries(_read(there[target])) if target in there else () for target in Target}
     owner = desk.owner(options)
     if not options.replace:
-        desk.write(owner, lambda unit: seed_memory(unit, entries, actor=Actor.IMPORT), Action.MEMORY_IMPORTED)
-        print(f"Imported: {_counted(entries)}.")
+        seeded = desk.write(owner, lambda unit: seed_memory(unit, entries, actor=Actor.IMPORT), Action.MEMORY_IMPORTED)
+        print(f"Imported: {_stored(seeded)}.")
         return
-    changed = desk.write(
-        owner, lambda unit: replace_memory(unit, entries, undo_hours=desk.undo_hours), Action.MEMORY_REPLACED
+    replaced = desk.write(
+        owner,
+        lambda unit: replace_memory(unit, entries, undo_hours=desk.undo_hours),
+        Action.MEMORY_REPLACED,
+        creates=any(entries.values()),
     )
-    print(f"Replaced: {_counted(entries)} now." if changed else "Nothing to change: memory is the same already.")
+    print(f"Replaced: {_stored(replaced)} now." if replaced else "Nothing to change: memory is the same already.")
 
 
 def export_files(desk: Desk, options: argparse.Namespace) -> None:
@@ -118,25 +132,26 @@ def export_files(desk: Desk, options: argparse.Namespace) -> None:
 
     def read(unit: Unit) -> Mapping[Target, Sequence[str]]:
         memory = load_memory(unit.connection, owner)
-        if memory.owner_id is None:
-            raise CommandFailed("this agent knows nobody of that name")
         if memory.snapshot is None:
             raise CommandFailed("this person's memory cannot be read, so nothing was written")
         desk.auditor.record(unit.connection, Action.MEMORY_EXPORTED, agent_id=owner.agent_id, owner_id=memory.owner_id)
         return {target: memory.snapshot.of(target) for target in Target}
 
     paths = {target: options.folder / FILENAMES[target] for target in Target}
-    taken = [str(path) for path in paths.values() if path.exists()]
+    taken = [str(path) for path in paths.values() if path.is_symlink() or path.exists()]
     if taken and not options.force:
         raise CommandFailed(f"{' and '.join(taken)} would be written over; use another folder, or --force")
-    entries = transaction(desk.engine, read)
+    try:
+        entries = transaction(desk.engine, read, owner=owner)
+    except OwnerGone:
+        raise CommandFailed(NOBODY) from None
     try:
         options.folder.mkdir(parents=True, exist_ok=True)
-        for target, path in paths.items():
-            _write(path, render(entries[target]))
+        _write({path: render(entries[target]) for target, path in paths.items()})
     except OSError as error:
         raise CommandFailed(f"cannot write to {options.folder}: {error.strerror}") from None
-    print(f"Exported to {' and '.join(map(str, paths.values()))}: {_counted(entries)}.")
+    counts = ", ".join(f"{FILENAMES[target]} {len(texts)}" for target, texts in entries.items())
+    print(f"Exported to {' and '.join(map(str, paths.values()))}: {counts}.")
 
 
 def erase_person(desk: Desk, options: argparse.Namespace) -> None:
@@ -146,7 +161,11 @@ def erase_person(desk: Desk, options: argparse.Namespace) -> None:
         if not sys.stdin.isatty():
             raise CommandFailed("erasing cannot be undone; say --yes")
         print("Everything this agent has about this person is deleted. This cannot be undone.", file=sys.stderr)
-        if input("Type the subject to go on: ") != owner.subject:
+        try:
+            typed = input("Type the subject to go on: ")
+        except EOFError:
+            typed = ""
+        if typed != owner.subject:
             raise CommandFailed("that is another name; nothing was deleted")
 
     def record(unit: Unit) -> None:
@@ -164,14 +183,20 @@ def keys(desk: Desk, options: argparse.Namespace) -> None:
 def _create_key(desk: Desk, options: argparse.Namespace) -> None:
     """The key alone on standard output, so that a script can take it; the rest is said beside it."""
 
-    def create(unit: Unit) -> str:
+    if sys.stdout is None:
+        raise CommandFailed("there is nowhere to print the key; none was made")
+
+    def create(unit: Unit) -> None:
         expires_in = timedelta(days=options.days) if options.days else None
         new = create_key(unit, desk.organization.id, options.name, options.scopes, expires_in=expires_in)
         desk.auditor.record(unit.connection, Action.KEY_CREATED, key=new.key.id, scopes=sorted(new.key.scopes))
-        return new.text
+        print(new.text, flush=True)  # before it is stored: no key is live that nobody has seen
 
     print("This key is shown once; keep it safe.", file=sys.stderr)
-    print(transaction(desk.engine, create))
+    try:
+        transaction(desk.engine, create)
+    except OSError as error:
+        raise CommandFailed(f"the key could not be printed, so none was made: {error.strerror}") from None
 
 
 def _list_keys(desk: Desk, _options: argparse.Namespace) -> None:
@@ -179,7 +204,8 @@ def _list_keys(desk: Desk, _options: argparse.Namespace) -> None:
     if not found:
         print("There are no keys. Make one: remembrancer keys create")
     for key in found:
-        print("  ".join((key.id, _state(key), ",".join(sorted(key.scopes)), key.name or "-")))
+        name = "".join(char if char.isprintable() else "?" for char in key.name) or "-"
+        print("  ".join((key.id, _state(key), ",".join(sorted(key.scopes)), name)))
 
 
 def _revoke_key(desk: Desk, options: argparse.Namespace) -> None:
@@ -204,26 +230,41 @@ def _state(key: ApiKey) -> str:
     return f"{used}, until {key.expires_at:%Y-%m-%d}" if key.expires_at else used
 
 
-def _read(path: Path) -> str:
+def _read(path: Path | None) -> str:
+    """A file, or standard input."""
+    name = path or "standard input"
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
+        if path is None:
+            content = sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
-        raise CommandFailed(f"cannot read {path}: {error.strerror}") from None
+        raise CommandFailed(f"cannot read {name}: {error.strerror}") from None
     if len(content) > MAX_FILE_BYTES:
-        raise CommandFailed(f"{path} is too large to be memory")
+        raise CommandFailed(f"{name} is too large to be memory")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise CommandFailed(f"{path} is not UTF-8 text") from None
+        raise CommandFailed(f"{name} is not UTF-8 text") from None
 
 
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, and for nobody else to read."""
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8", newline="\n")
-    new.chmod(0o600)
-    os.replace(new, path)
+def _write(texts: Mapping[Path, str]) -> None:
+    """All of the files or none of them, for nobody else to read. Raises OSError."""
+    fresh: dict[Path, Path] = {}
+    try:
+        for path, text in texts.items():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, f"{path.name} is a folder")
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=".remembrancer-")
+            fresh[path] = Path(name)
+            with open(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+        for path, new in fresh.items():
+            new.replace(path)
+    finally:
+        for new in fresh.values():
+            new.unlink(missing_ok=True)
 
 
 def _seed_entries(text: str) -> dict[Target, Sequence[str]]:
@@ -241,6 +282,9 @@ def _seed_entries(text: str) -> dict[Target, Sequence[str]]:
 
 def _refused(refusal: OperationRefused) -> str:
     """Which entry, and why; never its words."""
+    if refusal.code is RefusalCode.BATCH_SIZE:
+        said = "there is no entry in it" if not refusal.needed else f"there are more entries than fit ({refusal.limit})"
+        return f"nothing was changed. {said} ({refusal.code})"
     where = ""
     if refusal.target is not None:
         where = TITLES[refusal.target]
@@ -248,8 +292,10 @@ def _refused(refusal: OperationRefused) -> str:
     return f"nothing was changed. {where}{REFUSALS[refusal.code]} ({refusal.code})"
 
 
-def _counted(entries: Mapping[Target, Sequence[str]]) -> str:
-    return ", ".join(f"{FILENAMES[target]} {len(texts)}" for target, texts in entries.items())
+def _stored(committed: Committed | None) -> str:
+    """How many entries each document has now."""
+    after = committed.after if committed is not None else Snapshot()
+    return ", ".join(f"{FILENAMES[target]} {len(after.of(target))}" for target in Target)
 
 
 COMMANDS: Mapping[str, Callable[[Desk, argparse.Namespace], None]] = {

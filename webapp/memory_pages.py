@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy.engine import Connection
 
-from agent.configuration import AgentVersion, list_agents
+from agent.configuration import AgentVersion, find_agent, list_agents
 from agent.prompt import is_held_back
 from agent.tools.memory_update import capacity_of
 from agent.transcript import find_title
@@ -83,9 +83,11 @@ class PanelData:
 
 
 def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelData:
-    """Read both documents, and where the entry asked about came from."""
+    """Read both documents, and where the entry asked about came from. Raises AgentNotFound."""
     memory = load_memory(connection, owner)
     agents = list_agents(connection, owner.organization_id)
+    if all(agent.agent_id != owner.agent_id for agent in agents):
+        agents += (find_agent(connection, owner.organization_id, owner.agent_id),)
     origin = None
     if opened.form is EntryForm.ORIGIN and memory.owner_id is not None:
         origin = _read_origin(connection, owner, memory, digest_bytes(opened.digest))

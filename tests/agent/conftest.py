@@ -41,7 +41,7 @@ def limit_transactions(monkeypatch: pytest.MonkeyPatch, limits: Limits) -> Limit
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> Limits:
     """Transactions with the same bounds as ever, only longer: a busy test machine is no slow database."""
-    limits = Limits(lock_seconds=30, statement_seconds=30, idle_seconds=60, retry_seconds=30)
+    limits = Limits(lock_seconds=30, statement_seconds=30, idle_seconds=60, transaction_seconds=120, retry_seconds=30)
     return limit_transactions(monkeypatch, limits)
 
 

@@ -8,7 +8,7 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,13 +52,12 @@ class Storm:
         await asyncio.gather(*(self._talk(person, turns_each) for person in self.people))
         self.line.is_flaky = False
 
-    async def calm_down(self, url: str) -> Books:
-        """Wait until no turn is left running, with the line as it should be."""
+    async def calm_down(self, url: str, unrecorded: Collection[str]) -> None:
+        """Wait until no turn is left running and no end is left to record, with the line as it should be."""
         give_up_at = time.monotonic() + CALM_SECONDS
-        while (books := Books.read(url)).running:
-            assert time.monotonic() < give_up_at, f"left running: {books.running}"
+        while (running := Books.read(url).running) or unrecorded:
+            assert time.monotonic() < give_up_at, f"left running: {running}, left unrecorded: {list(unrecorded)}"
             await asyncio.sleep(0.2)
-        return books
 
     async def go_on(self) -> None:
         """Everybody's next message, in the conversation they are in, is answered and saved."""
@@ -129,7 +128,7 @@ async def run_storm(
             storm = Storm(line, people, playwright, chance)
             await storm.go_on()
             await storm.rage(turns_each)
-            await storm.calm_down(url)
+            await storm.calm_down(url, product.services.running.desk.unrecorded)
             await storm.go_on()
             books = Books.read(url)
         assert_no_line_is_held(product, url)

@@ -1,7 +1,9 @@
 """What operators do on the command line, on a real database: what it prints, what it leaves, and what it refuses."""
 
+import io
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import orjson
@@ -117,7 +119,91 @@ def test_files_go_out_and_come_back(say: Say, seed_file: str, tmp_path: Path, en
     assert say("import", *bob, "--replace", folder) == (0, "Replaced: USER.md 2, MEMORY.md 1 now.\n", "")
     assert "the same already" in say("import", *bob, "--replace", folder)[1]
     assert say("import", *bob, str(tmp_path / "nowhere"))[0] == 1
-    assert audited(engine)[-2:] == [("command", "memory_replaced"), ("command", "memory_replaced")]
+    assert audited(engine)[-2:] == [("command", "memory_imported"), ("command", "memory_replaced")]
+
+
+def test_a_link_that_leads_nowhere_is_no_empty_document(say: Say, seed_file: str, tmp_path: Path) -> None:
+    """Read as one, it would take everything away."""
+    say("seed", *ADA, seed_file)
+    (tmp_path / "USER.md").write_text("Likes coffee.")
+    (tmp_path / "MEMORY.md").symlink_to(tmp_path / "nowhere")
+    status, _, told = say("import", *ADA, "--replace", str(tmp_path))
+    assert status == 1
+    assert "MEMORY.md" in told
+
+
+def test_an_export_is_whole_or_not_at_all_and_follows_no_link(say: Say, seed_file: str, tmp_path: Path) -> None:
+    """A folder in the way: nothing is written. A link in the way: it is replaced, and what it led to stays."""
+    folder = tmp_path / "out"
+    (folder / "MEMORY.md").mkdir(parents=True)
+    say("seed", *ADA, seed_file)
+    assert say("export", *ADA, "--force", str(folder))[0] == 1
+    assert [path.name for path in folder.iterdir()] == ["MEMORY.md"]
+    (folder / "MEMORY.md").rmdir()
+    other = tmp_path / "other"
+    other.write_text("mine")
+    (folder / "USER.md").symlink_to(other)
+    assert say("export", *ADA, str(folder))[0] == 1
+    assert say("export", *ADA, "--force", str(folder))[0] == 0
+    assert other.read_text() == "mine"
+    assert (folder / "USER.md").read_text() == "Likes tea."
+    assert sorted(path.name for path in folder.iterdir()) == ["MEMORY.md", "USER.md"]
+
+
+def test_files_of_endless_entries_are_refused_at_once(say: Say, tmp_path: Path, engine: Engine) -> None:
+    """Before any of them is looked at, also in the place of what is there."""
+    (tmp_path / "USER.md").write_text("\n§\n".join(str(number) for number in range(30_000)))
+    for more in ((), ("--replace",)):
+        status, _, told = say("import", *ADA, *more, str(tmp_path))
+        assert status == 1
+        assert "more entries than fit (344)" in told
+    assert rows(engine, sa.select(owners)) == []
+
+
+def test_nothing_in_the_place_of_nobody_makes_nobody(say: Say, tmp_path: Path, engine: Engine) -> None:
+    """An empty document for somebody who is not known; and as a beginning it is none."""
+    (tmp_path / "USER.md").write_text("")
+    status, _, told = say("import", *ADA, "--replace", str(tmp_path))
+    assert (status, told) == (1, "remembrancer: this agent knows nobody of that name\n")
+    assert "there is no entry in it" in say("import", *ADA, str(tmp_path))[2]
+    assert rows(engine, sa.select(owners)) == []
+    assert audited(engine) == []
+
+
+@pytest.mark.invariant("I29")
+def test_what_was_put_in_place_counts_as_a_beginning(say: Say, seed_file: str, tmp_path: Path) -> None:
+    """Also after it was emptied again."""
+    (tmp_path / "USER.md").write_text("Likes coffee.")
+    assert say("import", *ADA, "--replace", str(tmp_path))[0] == 0
+    (tmp_path / "USER.md").write_text("")
+    assert say("import", *ADA, "--replace", str(tmp_path))[0] == 0
+    assert say("seed", *ADA, seed_file)[0] == 1
+
+
+def test_a_seed_comes_through_standard_input(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-` reads it; what is stored is counted, not what was sent."""
+    twice = orjson.dumps({"userMemoryEntries": ["Likes tea.", "Likes tea."]})
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(twice)))
+    assert say("seed", *ADA, "-") == (0, "Seeded: USER.md 1, MEMORY.md 0.\n", "")
+
+
+def test_a_key_that_cannot_be_printed_is_not_made(say: Say, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk, a closed output: no key is live that nobody has seen."""
+    full = open("/dev/full", "w", encoding="utf-8")  # noqa: SIM115 - closing it fails, too
+    monkeypatch.setattr("sys.stdout", full)
+    assert cli.main(("keys", "create")) == 1
+    monkeypatch.setattr("sys.stdout", None)
+    assert cli.main(("keys", "create")) == 1
+    with suppress(OSError):
+        full.close()
+    assert rows(engine, sa.select(api_keys)) == []
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        cli.main(("--version",))
+    assert raised.value.code == 0
+    assert re.fullmatch(r"remembrancer \d+\.\d+\.\d+\n", capsys.readouterr().out)
 
 
 def test_a_replaced_memory_is_told_to_the_person(say: Say, database_url: str, tmp_path: Path) -> None:

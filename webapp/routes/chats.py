@@ -7,7 +7,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from agent.begin import TurnRequest
 from agent.discard import stop_turn
-from agent.errors import AgentNotFound, KeyReused, MessageRefused, TooManyTurns, TurnInProgress, TurnRepeated
+from agent.errors import KeyReused, MessageRefused, TooManyTurns, TurnInProgress, TurnRepeated
 from agent.outcome import Outcome
 from memory_core.ids import new_id
 from webapp import frames, words
@@ -89,8 +89,6 @@ async def _page(
     agent_id: str = "",
 ) -> Response:
     data = await _read(request, person, chat, agent_id=agent_id)
-    if chat is None and not any(agent.agent_id == data.panel.agent_id for agent in data.panel.agents):
-        raise AgentNotFound
     pages = ChatPages.at_once(services_of(request).settings, person)
     shell = pages.shell(data, open_id=chat or "")
     if chat is None:

@@ -16,7 +16,6 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from agent.errors import AgentNotFound
 from agent.transcript import list_conversations, storable
 from memory_core.database.transaction import Unit
 from memory_core.document import FILENAMES, Target
@@ -32,7 +31,7 @@ from memory_core.errors import (
 from memory_core.operations import Action, Operation
 from memory_core.owner import Actor, MemoryMode, Owner
 from memory_core.receipts import Committed, Receipt, find_receipts, forget_receipt, owner_of_receipt, undo_receipt
-from memory_core.store import change_entry, commit_batches, load_memory, set_modes
+from memory_core.store import change_entry, commit_batches, set_modes
 from memory_core.store import forget_everything as forget_all
 from webapp import frames, words
 from webapp.auth.person import Person, require_person
@@ -80,7 +79,7 @@ async def export(request: Request) -> Response:
     """Both documents as files, as Hermes keeps them. Raises MemoryUnavailable rather than hand out half of it."""
     person, services = await require_person(request), services_of(request)
     owner = services.owner(person, request.query_params.get("agent", ""))
-    memory = await services.read(lambda connection: load_memory(connection, owner))
+    memory = (await services.read(lambda connection: read_panel(connection, owner, Opened()))).memory
     if memory.snapshot is None:
         raise MemoryUnavailable(memory.unavailable or UnavailableReason.UNREADABLE)
     packed = io.BytesIO()
@@ -262,8 +261,6 @@ async def _page(
     services = services_of(request)
     owner = services.owner(person)
     data, receipt = await _read(request, person, agent_id, opened, done)
-    if not any(agent.agent_id == data.agent_id for agent in data.agents):
-        raise AgentNotFound
     chats = await services.read(lambda connection: list_conversations(connection, owner))
     shell = ChatPages.at_once(services.settings, person).shell(ChatData(chats, data), here="memory")
     view = panel_view(

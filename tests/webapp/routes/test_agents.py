@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from agent.begin import open_conversation
 from agent.configuration import AgentVersion, Configuration, create_agent
 from memory_core.database.tables import agents, organizations, owners
-from memory_core.database.transaction import transaction
+from memory_core.database.transaction import Unit, transaction
 from memory_core.ids import new_id
 from memory_core.owner import Owner
 from tests.fakes.model_server import ModelServer, finish, text, tool
@@ -104,6 +104,20 @@ def test_where_there_is_one_agent_nobody_is_asked(product: Product) -> None:
         assert "<select" not in ada.get(path).text
 
 
+def test_an_agent_beyond_the_list_is_there_all_the_same(product: Product) -> None:
+    """Its pages open, and say whose they are."""
+    services = product.services
+
+    def create_many(unit: Unit) -> AgentVersion:
+        names = [f"Agent {number}" for number in range(101)]
+        return [create_agent(unit, services.organization.id, Configuration(name)) for name in names][-1]
+
+    last = transaction(services.engine, create_many)
+    ada = product.sign_in("ada")
+    for path in ("/chats", "/memory"):
+        assert chosen(ada.get(f"{path}?agent={last.agent_id}").text) == ["Agent 100"]
+
+
 def test_a_receipt_is_undone_with_the_agent_it_belongs_to(product: Product, gardener: AgentVersion) -> None:
     """The form of *Undo* names the receipt only."""
     ada = product.sign_in("ada")
@@ -138,13 +152,17 @@ def test_another_organizations_agent_does_not_exist(product: Product, model: Mod
     for agent in (foreign, "agt_none", "\0"):
         assert ada.http.get("/memory", params={"agent": agent}).status_code == 404
         assert ada.http.get("/chats", params={"agent": agent}).status_code == 404
-        assert ada.say("Hello", agent=agent).status == 404
+        assert ada.http.get("/memory/export", params={"agent": agent}).status_code == 404
+        assert ada.http.get("/memory/panel", params={"agent": agent}).status_code == 404
+        said = ada.say("Hello", agent=agent)
+        assert said.status == 404
+        assert "erased" not in said.body
         for path, fields in (
             ("/memory/entries", {"target": "user", "content": TEA}),
             ("/memory/modes", {"memory": "off"}),
             ("/memory/forgettings", {"confirmation": "forget"}),
         ):
-            ada.post_form(path, {**fields, "agent": agent})
+            assert ada.post_form(path, {**fields, "agent": agent}).status_code == 404
     assert owners_of(product) == []
     assert model.requests == []
 

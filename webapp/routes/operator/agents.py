@@ -82,9 +82,9 @@ async def change(request: Request) -> Response:
         return await _agent(request, operator, form, status=422)
 
     def work(unit: Unit) -> int | None:
-        before = find_agent(unit.connection, organization_id, agent_id)
-        changes: Mapping[str, Any] = form.changes(before.configuration.tools)
-        after = change_agent(unit, organization_id, agent_id, changes)
+        now = find_agent(unit.connection, organization_id, agent_id)
+        changes: Mapping[str, Any] = form.changes(now.configuration.tools)
+        before, after = change_agent(unit, organization_id, agent_id, changes)
         if after.version == before.version and before.version == form.version:
             return None
         if before.version != form.version or after.version != before.version + 1:

@@ -65,8 +65,7 @@ async def change(call: Call) -> Response:
     changes, agent_id = _changes(call.body), storable(call.ids["agentId"])
 
     def work(unit: Unit) -> AgentVersion:
-        before = find_agent(unit.connection, call.organization_id, agent_id)
-        after = change_agent(unit, call.organization_id, agent_id, changes)
+        before, after = change_agent(unit, call.organization_id, agent_id, changes)
         if after.version != before.version:
             fields = list(changed_fields(before.configuration, after.configuration))
             call.auditor.record(

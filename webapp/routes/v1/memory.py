@@ -46,19 +46,15 @@ async def seed(call: Call) -> Response:
 
 async def show_of_subject(call: Call) -> Response:
     owner = await call.owner()
-    return reply(await call.services.change(lambda unit: _read(call, unit.connection, owner)))
+    return reply(await call.services.write(owner, lambda unit: _read(call, unit.connection, owner)))
 
 
 async def show(call: Call) -> Response:
-    memory_id = storable(call.ids["memoryId"])
-
-    def work(unit: Unit) -> Memory:
-        owner = find_owner(unit.connection, call.organization_id, memory_id)
-        if owner is None:
-            raise OwnerGone
-        return _read(call, unit.connection, owner)
-
-    return reply(await call.services.change(work))
+    memory_id, organization_id = storable(call.ids["memoryId"]), call.organization_id
+    owner = await call.services.read(lambda connection: find_owner(connection, organization_id, memory_id))
+    if owner is None:
+        raise OwnerGone
+    return reply(await call.services.write(owner, lambda unit: _read(call, unit.connection, owner)))
 
 
 async def erase_subject(call: Call) -> Response:
