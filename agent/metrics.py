@@ -48,5 +48,5 @@ def exposition(*, shared: bool) -> bytes:
     registry = REGISTRY
     if shared:
         registry = CollectorRegistry()
-        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        MultiProcessCollector(registry)
     return generate_latest(registry)

@@ -32,7 +32,7 @@ class RefusalCode(StrEnum):
     ENTRY_EMPTY = "entry_empty"
     ENTRY_RESERVED = "entry_reserved"
     ENTRY_CONTROL = "entry_control"
-    ENTRY_SECRET = "entry_secret"  # noqa: S105 — the code for a secret, not one
+    ENTRY_SECRET = "entry_secret"  # noqa: S105 - the code for a secret, not one
     ENTRY_INSTRUCTION = "entry_instruction"
     ENTRY_DUPLICATE = "entry_duplicate"
     MATCH_MISSING = "match_missing"

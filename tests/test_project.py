@@ -88,6 +88,19 @@ def test_no_file_names_a_registry() -> None:
     assert found == [str(Path(__file__).relative_to(ROOT))]  # the pattern above
 
 
+def test_every_exception_from_a_rule_says_why() -> None:
+    """On its own line: `# noqa: S108 - why`, `# type: ignore[misc]  # why`."""
+    unexplained = re.compile(r"# (?:noqa(?!: [A-Z]+\d+ - \w)|type: ignore(?!\[[\w,-]+\]  # \w))")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in own_files()
+        if path.suffix == ".py"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if unexplained.search(line) and path != Path(__file__)
+    ]
+    assert found == []
+
+
 def test_every_requirement_is_pinned_with_hashes() -> None:
     """The three sets agree with one another and with pyproject.toml, and each package has hashes."""
     everything = pins("dev.txt")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import aclosing
+from functools import partial
 
 import pytest
 import sqlalchemy as sa
@@ -244,7 +245,7 @@ async def test_a_key_that_was_never_used_stops_nothing(house: House, elsewhere: 
     await house.say()
     for subject in ("ada", "nobody"):
         with pytest.raises(TurnNotFound):
-            await in_thread(lambda subject=subject: stop_turn(elsewhere, house.owner(subject), "other"))  # type: ignore[misc]
+            await in_thread(partial(stop_turn, elsewhere, house.owner(subject), "other"))
 
 
 async def test_a_session_that_ends_stops_its_own_turns_only(house: House, elsewhere: Engine) -> None:

@@ -119,7 +119,7 @@ async def test_an_agent_is_frozen_and_a_request_is_a_copy(house: House) -> None:
     turns = [await house.begin(subject=subject) for subject in ("ada", "bob")]
     agent = await house.agents.authenticated(house.organization.agent_id, 1)
     with pytest.raises(FrozenInstanceError):
-        agent.instructions = "Something else."  # type: ignore[misc]
+        agent.instructions = "Something else."  # type: ignore[misc]  # the very thing that is tested
 
     ada, bob = [agent.for_turn(turn, Reply.to(turn)) for turn in turns]
 

@@ -1,9 +1,11 @@
 """No remembered word leaves by way of a log: every logger at DEBUG, every switch set, every end a turn can have."""
 
+import asyncio
 import io
 import logging
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -215,7 +217,8 @@ def test_a_fault_of_the_database_is_its_code(logged: Everything) -> None:
 @pytest.mark.invariant("I31")
 def test_an_error_nobody_awaited_is_told_by_its_kind(logged: Everything) -> None:
     """The event loop's own handler would print the message and the task."""
-    telemetry.loop_fault(None, {"message": "Kwagga", "exception": ValueError("Kwagga")})  # type: ignore[arg-type]
+    with closing(asyncio.new_event_loop()) as loop:
+        telemetry.loop_fault(loop, {"message": "Kwagga", "exception": ValueError("Kwagga")})
 
     told = logged.stderr.getvalue()
     assert "ValueError" in told

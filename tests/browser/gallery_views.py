@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from agent.outcome import Capacity
 from memory_core.document import Target
@@ -104,24 +105,24 @@ def shell(here: str = "chats", open_chat: str = "") -> ShellView:
 # Memory.
 
 
-def entry(text: str, **more: object) -> EntryView:
-    return EntryView(digest=f"{abs(hash(text)) % 16**12:012x}", text=text, **more)  # type: ignore[arg-type]
+def entry(text: str, **more: Any) -> EntryView:
+    return EntryView(digest=f"{abs(hash(text)) % 16**12:012x}", text=text, **more)
 
 
-def sheet(target: Target, entries: Sequence[EntryView], used: int, **more: object) -> SheetView:
+def sheet(target: Target, entries: Sequence[EntryView], used: int, **more: Any) -> SheetView:
     blank = presenting.unreadable_sheet(target)
     return SheetView(
         target=blank.target, title=blank.title, purpose=blank.purpose, limit=blank.limit, used=used,
-        entries=tuple(entries), **more,  # type: ignore[arg-type]
+        entries=tuple(entries), **more,
     )  # fmt: skip
 
 
-def panel(place: Place, *sheets: SheetView, **more: object) -> PanelView:
+def panel(place: Place, *sheets: SheetView, **more: Any) -> PanelView:
     mode = more.pop("mode", presenting.memory_mode(is_on=True, is_enabled=True))
-    return PanelView(place, sheets, mode, PERSON.csrf_token, "own_gallery", **more)  # type: ignore[arg-type]
+    return PanelView(place, sheets, mode, PERSON.csrf_token, "own_gallery", **more)
 
 
-def everyday(place: Place, **more: object) -> PanelView:
+def everyday(place: Place, **more: Any) -> PanelView:
     fresh = [entry(text, is_new=place is Place.SIDE and not i, room=839) for i, text in enumerate(PROFILE)]
     return panel(
         place, sheet(Target.USER, fresh, 564), sheet(Target.MEMORY, [entry(text) for text in WORK], 616), **more
@@ -197,9 +198,9 @@ def question(text: str, minute: int = 2) -> QuestionView:
     return QuestionView(text, NOW.replace(minute=minute))
 
 
-def answer(source: str, minute: int = 2, **more: object) -> AnswerView:
+def answer(source: str, minute: int = 2, **more: Any) -> AnswerView:
     made = {"label": "Answer", "at": NOW.replace(minute=minute), "prose": render_markdown(source), "source": source}
-    return AnswerView(AnswerState.DONE, **{**made, **more})  # type: ignore[arg-type]
+    return AnswerView(AnswerState.DONE, **{**made, **more})
 
 
 def saved(key: str) -> ReceiptView:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 import uvicorn
 from playwright.sync_api import Browser, BrowserContext, Page, expect
+from starlette.applications import Starlette
 
 from tests.browser.gallery_app import PANELS, TURNS, Gallery, create_app
 from tests.browser.gallery_views import ANSWER, NOW
@@ -34,11 +35,12 @@ class Site:
     """The gallery, served on loopback, and what has been done to it."""
 
     address: str
-    app: object
+    app: Starlette
 
     @property
     def gallery(self) -> Gallery:
-        return self.app.state.gallery  # type: ignore[attr-defined,no-any-return]
+        gallery: Gallery = self.app.state.gallery
+        return gallery
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,7 @@ def served() -> Iterator[Site]:
 
 @pytest.fixture
 def site(served: Site) -> Site:
-    served.app.state.gallery = Gallery()  # type: ignore[attr-defined]
+    served.app.state.gallery = Gallery()
     return served
 
 
@@ -83,7 +85,7 @@ def open_tab(context: BrowserContext, site: Site, path: str) -> Tab:
 
 @pytest.fixture
 def context(chrome: Browser) -> Iterator[BrowserContext]:
-    made = chrome.new_context(viewport=WIDE, timezone_id="UTC", reduced_motion="reduce")  # type: ignore[arg-type]
+    made = chrome.new_context(viewport=WIDE, timezone_id="UTC", reduced_motion="reduce")
     yield made
     made.close()
 
@@ -115,7 +117,7 @@ def test_a_page_has_no_fault_that_axe_knows(path: str, context: BrowserContext, 
 
 def test_every_page_fits_a_small_dark_screen(chrome: Browser, site: Site) -> None:
     """At 320 px nothing scrolls sideways, on any page."""
-    context = chrome.new_context(viewport=NARROW, color_scheme="dark", has_touch=True, is_mobile=True)  # type: ignore[arg-type]
+    context = chrome.new_context(viewport=NARROW, color_scheme="dark", has_touch=True, is_mobile=True)
     wide = [
         path
         for path in PAGES
@@ -127,7 +129,7 @@ def test_every_page_fits_a_small_dark_screen(chrome: Browser, site: Site) -> Non
 
 def test_dark_mode_has_enough_contrast(chrome: Browser, site: Site) -> None:
     """The palette is the only thing that changes, so two pages stand for all."""
-    context = chrome.new_context(viewport=WIDE, color_scheme="dark")  # type: ignore[arg-type]
+    context = chrome.new_context(viewport=WIDE, color_scheme="dark")
     for path in ("/chats/receipts", "/gallery/memory/forms"):
         assert axe(open_tab(context, site, path).page) == []
     context.close()
@@ -362,7 +364,7 @@ def test_enter_sends_and_shift_enter_does_not(tab: Tab) -> None:
 
 def test_times_are_the_readers_own(chrome: Browser, site: Site) -> None:
     """Half a day east of UTC the afternoon's question was asked in the night, on the next day."""
-    context = chrome.new_context(timezone_id="Pacific/Kiritimati", viewport=WIDE)  # type: ignore[arg-type]
+    context = chrome.new_context(timezone_id="Pacific/Kiritimati", viewport=WIDE)
     context.clock.set_fixed_time(NOW)
     page = open_tab(context, site, "/chats/demo").page
     expect(page.locator(".question time").first).to_have_text("04:02")
@@ -484,7 +486,7 @@ def test_the_memory_switch_says_what_it_is(tab: Tab) -> None:
 
 def test_memory_and_chat_work_without_script(chrome: Browser, site: Site) -> None:
     """Add, edit, remove in one step with Undo, forget, switch, and send: all by links and forms."""
-    context = chrome.new_context(java_script_enabled=False, viewport=WIDE)  # type: ignore[arg-type]
+    context = chrome.new_context(java_script_enabled=False, viewport=WIDE)
     page = open_tab(context, site, "/memory").page
     profile = page.get_by_role("region", name="User profile")
     profile.get_by_role("button", name="Add entry").click()

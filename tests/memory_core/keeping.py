@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
@@ -58,9 +58,9 @@ class Keeper:
             )
         )
 
-    def saved(self, *operations: Operation, **options: str | None) -> Committed:
+    def saved(self, *operations: Operation, **options: Any) -> Committed:
         """One batch that changes something."""
-        committed = self.commit(*operations, **options)  # type: ignore[arg-type]  # names are checked where they arrive
+        committed = self.commit(*operations, **options)
         assert committed is not None
         return committed
 

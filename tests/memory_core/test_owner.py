@@ -75,7 +75,7 @@ def test_an_owner_cannot_be_changed_and_survives_copying() -> None:
     """It is a value: frozen, hashable, equal to its copies."""
     owner = Owner("org", "agt", "anna")
     with pytest.raises(FrozenInstanceError):
-        owner.subject = "bert"  # type: ignore[misc]
+        owner.subject = "bert"  # type: ignore[misc]  # the very thing that is tested
     assert copy.deepcopy(owner) == owner
     assert hash(copy.copy(owner)) == hash(owner)
     assert not hasattr(owner, "__dict__")

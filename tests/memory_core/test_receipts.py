@@ -1,7 +1,9 @@
 """Receipts and undo: what was saved can be taken back for a day, whole or not at all, once, and then its words go."""
 
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from memory_core.database.tables import memory_changes, owners
 from memory_core.database.transaction import Unit
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryCoreError, OperationRefused, OwnerGone, ReceiptGone, RefusalCode
-from memory_core.operations import Change
+from memory_core.operations import Change, Operation
 from memory_core.owner import Actor
 from memory_core.receipts import find_receipts, forget_receipt, mark_undone, sweep_expired_undo
 from memory_core.store import undoable_changes
@@ -148,11 +150,13 @@ class TestUndo:
     @pytest.mark.parametrize(
         "later", [replace("added", "added, then edited"), remove("added"), replace("edited", "again"), add("removed")]
     )
-    def test_it_is_refused_whole_if_anything_it_touches_has_changed_since(self, keeper: Keeper, later: object) -> None:
+    def test_it_is_refused_whole_if_anything_it_touches_has_changed_since(
+        self, keeper: Keeper, later: Operation
+    ) -> None:
         """One of three entries is no longer as the change left it: all three stay as they are."""
         keeper.saved(add("edit"), add("removed"))
         done = keeper.saved(remove("removed"), replace("edit", "edited"), add("added"))
-        keeper.saved(later)  # type: ignore[arg-type]  # parametrize knows no types
+        keeper.saved(later)
         before = keeper.snapshot
         with pytest.raises(OperationRefused) as refused:
             keeper.undo(done.receipt_id)
@@ -211,18 +215,13 @@ class TestUndo:
             done = keeper.saved(add("Uses Go"))
             start = threading.Barrier(2)
 
-            def undo() -> str:
-                start.wait(WAIT_SECONDS)  # noqa: B023 - used within this round
-                keeper.undo(done.receipt_id)  # noqa: B023
-                return "undone"
+            def at_once(change: Callable[[], object], start: threading.Barrier = start) -> None:
+                start.wait(WAIT_SECONDS)
+                change()
 
-            def edit() -> str:
-                start.wait(WAIT_SECONDS)  # noqa: B023
-                keeper.saved(replace("Uses Go", "Uses Rust"))
-                return "edited"
-
+            undo, edit = partial(keeper.undo, done.receipt_id), partial(keeper.saved, replace("Uses Go", "Uses Rust"))
             with ThreadPoolExecutor(2) as executor:
-                running = [executor.submit(undo), executor.submit(edit)]
+                running = [executor.submit(at_once, change) for change in (undo, edit)]
                 losers = [each.exception(WAIT_SECONDS) for each in running]
             stored = keeper.snapshot.user
             codes = [error.code for error in losers if isinstance(error, OperationRefused)]
@@ -258,7 +257,7 @@ class TestAskingAgain:
         keeper.do(lambda unit: mark_undone(unit, done.receipt_id))
         for receipt_id in (done.receipt_id, "rcp_nothing"):
             with pytest.raises(OperationRefused) as refused:
-                keeper.do(lambda unit: mark_undone(unit, receipt_id))  # noqa: B023 - runs at once
+                keeper.do(partial(mark_undone, receipt_id=receipt_id))
             assert refused.value.code is RefusalCode.CHANGED_SINCE
         with pytest.raises(ReceiptGone):
             keeper.undo(done.receipt_id)

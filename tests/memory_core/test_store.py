@@ -345,7 +345,7 @@ class TestPanel:
         before = keeper.stored_bytes()
         for digest in (keeper.digest("gone"), keeper.digest("Drinks tea"), b"", b"\0" * 32):
             with pytest.raises(OperationRefused) as refused:
-                keeper.do(lambda unit: change_entry(unit, USER, digest, content, undo_hours=24))  # noqa: B023
+                keeper.do(partial(change_entry, target=USER, digest=digest, content=content, undo_hours=24))
             assert refused.value.code is RefusalCode.CHANGED_SINCE
         assert keeper.stored_bytes() == before
 
@@ -359,7 +359,7 @@ class TestPanel:
             ("x" * 1400, "capacity_exceeded"),
         ):
             with pytest.raises(OperationRefused) as refused:
-                keeper.do(lambda unit: change_entry(unit, USER, digest, content, undo_hours=24))  # noqa: B023
+                keeper.do(partial(change_entry, target=USER, digest=digest, content=content, undo_hours=24))
             assert refused.value.code == code
         assert keeper.do(lambda unit: change_entry(unit, USER, digest, " Uses Go ", undo_hours=24)) is None
 

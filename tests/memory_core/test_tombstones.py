@@ -4,8 +4,9 @@ import pytest
 import sqlalchemy as sa
 
 from memory_core.database.tables import memory_tombstones, owners
-from memory_core.document import Snapshot
+from memory_core.document import Snapshot, Target
 from memory_core.errors import OperationRefused, RefusalCode
+from memory_core.operations import Operation
 from memory_core.owner import Actor
 from tests.database import rows
 from tests.memory_core.building import MEMORY, USER, add, remove, replace
@@ -58,27 +59,27 @@ def test_an_entry_that_moves_to_the_other_document_leaves_nothing(keeper: Keeper
 
 
 @pytest.mark.parametrize("target", [USER, MEMORY])
-def test_a_review_may_not_bring_back_what_was_let_go(keeper: Keeper, target: object) -> None:
+def test_a_review_may_not_bring_back_what_was_let_go(keeper: Keeper, target: Target) -> None:
     """The same words, in any spelling and in either document: refused whole, and nothing is stored."""
     keeper.saved(add("Uses Go"), add("kept"))
     keeper.saved(remove("Uses Go"))
     before = keeper.snapshot
     with pytest.raises(OperationRefused) as refused:
-        keeper.saved(add("new"), add("  Uses Go\r\n", target), actor=Actor.REVIEW)  # type: ignore[arg-type]
+        keeper.saved(add("new"), add("  Uses Go\r\n", target), actor=Actor.REVIEW)
     assert refused.value.code is RefusalCode.CHANGED_SINCE
     assert keeper.snapshot == before
     keeper.saved(add("new"), actor=Actor.REVIEW)
 
 
 @pytest.mark.parametrize("removal", [remove("Uses Go"), replace("Uses Go", "Uses Rust")])
-def test_a_removal_moves_the_watermark_and_empties_the_counter(keeper: Keeper, removal: object) -> None:
+def test_a_removal_moves_the_watermark_and_empties_the_counter(keeper: Keeper, removal: Operation) -> None:
     """So no paraphrase of old talk brings it back either; an addition leaves both alone."""
     keeper.saved(add("Uses Go"))
     with keeper.engine.begin() as connection:
         connection.execute(sa.update(owners).values(turns_since_review=7))
     keeper.saved(add("Drinks tea"))
     assert keeper.review_counter() == (7, False)
-    keeper.saved(removal)  # type: ignore[arg-type]
+    keeper.saved(removal)
     assert keeper.review_counter() == (0, True)
 
 

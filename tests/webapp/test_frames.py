@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,9 +23,9 @@ def messages(stream: bytes) -> list[tuple[str, str]]:
     return read
 
 
-def turn(**more: object) -> TurnView:
+def turn(**more: Any) -> TurnView:
     answer = AnswerView(AnswerState.WRITING, "Answer, being written", step="Thinking")
-    return TurnView("trn_a", "cht_a", **{"answer": answer, **more})  # type: ignore[arg-type]
+    return TurnView("trn_a", "cht_a", **{"answer": answer, **more})
 
 
 @given(st.text())

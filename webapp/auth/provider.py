@@ -83,7 +83,7 @@ class Provider:
             if self._keys is None or again:
                 document = await self.get_json(metadata.jwks_uri)
                 try:
-                    self._keys = KeySet.import_key_set(document)  # type: ignore[arg-type]
+                    self._keys = KeySet.import_key_set(document)  # type: ignore[arg-type]  # what it really is, it finds out
                 except (JoseError, ValueError, KeyError, TypeError, AttributeError):
                     raise ProviderUnreachable("its keys cannot be read") from None
             return self._keys

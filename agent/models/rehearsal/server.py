@@ -39,11 +39,13 @@ class RehearsalServer:
         self._connections: set[Connection] = set()
         self._server: asyncio.Server | None = None
 
+    def _connect(self) -> Connection:
+        return Connection(self._answer, self._connections)
+
     async def start(self) -> str:
         """Listen on a free port of 127.0.0.1; returns the base URL, `/v1` included."""
         loop = asyncio.get_running_loop()
-        connect = lambda: Connection(self._answer, self._connections)  # noqa: E731
-        self._server = await loop.create_server(connect, "127.0.0.1", 0, backlog=4096)
+        self._server = await loop.create_server(self._connect, "127.0.0.1", 0, backlog=4096)
         return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}/v1"
 
     async def close(self) -> None:

@@ -69,8 +69,8 @@ def kept() -> Iterator[Kept]:
     logging.getLogger().addHandler(handler)
     yield handler
     for logger, level, propagate, handlers, disabled in before:
-        logger.level, logger.propagate, logger.handlers, logger.disabled = level, propagate, handlers, disabled
-        logger.manager._clear_cache()  # type: ignore[attr-defined]
+        logger.propagate, logger.handlers, logger.disabled = propagate, handlers, disabled
+        logger.setLevel(level)
 
 
 async def ask_everything(server: ModelServer, model: ChatCompletions) -> None:

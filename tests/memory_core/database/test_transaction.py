@@ -22,7 +22,7 @@ from memory_core.ids import new_id
 from memory_core.owner import LearningMode, MemoryMode
 from tests.database import OrganizationForTests, engine_on, make_organization, rows
 from tests.fakes.database_proxy import DatabaseProxy
-from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, terminate, until_locked
+from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, line_of, terminate, until_locked
 
 SENTINEL = "zebra-quartz-5171"
 
@@ -100,8 +100,7 @@ def test_a_line_that_breaks_within_a_message_holds_nobody_up(
     transaction(engine, lambda unit: None, owner=organization.owner(), create_owner=True)
 
     def send_half_a_statement(unit: Unit) -> None:
-        line = unit.connection.connection.dbapi_connection
-        os.write(line.pgconn.socket, b"P" + (1000).to_bytes(4, "big") + b"half")  # type: ignore[union-attr]
+        os.write(line_of(unit.connection).pgconn.socket, b"P" + (1000).to_bytes(4, "big") + b"half")
         transaction(engine, came_after.append, owner=organization.owner())
 
     came_after: list[Unit] = []

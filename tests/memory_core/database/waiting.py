@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import sqlalchemy as sa
@@ -30,6 +30,11 @@ def terminate(engine: Engine, connection: Connection) -> None:
         assert outside.execute(sa.select(sa.func.pg_terminate_backend(pid, 5000))).scalar()
 
 
+def line_of(connection: Connection) -> psycopg.Connection[Any]:
+    """The driver's connection behind SQLAlchemy's."""
+    return cast("psycopg.Connection[Any]", connection.connection.dbapi_connection)
+
+
 @contextmanager
 def killed_before_statement(engine: Engine, number: int) -> Iterator[list[int]]:
     """Kill the session just before the engine sends statement `number` (from 0); yields the strikes so far."""
@@ -39,7 +44,7 @@ def killed_before_statement(engine: Engine, number: int) -> Iterator[list[int]]:
     def watch(connection: Connection, *_: Any) -> None:
         nonlocal seen
         if seen == number:
-            pid = connection.connection.dbapi_connection.info.backend_pid  # type: ignore[union-attr]
+            pid = line_of(connection).info.backend_pid
             address = engine.url.set(drivername="postgresql").render_as_string(hide_password=False)
             with psycopg.connect(address, autocommit=True, connect_timeout=WAIT_SECONDS) as outside:
                 outside.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])

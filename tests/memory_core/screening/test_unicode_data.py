@@ -65,7 +65,7 @@ def folder(tmp_path: Path) -> Path:
 def test_the_generator_reads_each_property_from_its_file(folder: Path) -> None:
     """Every value of the made-up database ends where it belongs, and nothing else does."""
     values: dict[str, object] = {}
-    exec(module_from(folder), values)  # noqa: S102 — our own generated text
+    exec(module_from(folder), values)  # noqa: S102 - our own generated text
     assert values["UNICODE_VERSION"] == "99.1.2"
     assert {name: values[name] for name in generate.SETS} == {
         "CONTROLS": "0000..001F 00AD",
@@ -145,10 +145,10 @@ def test_a_long_value_is_cut_into_lines_that_keep_it_whole(chars: int) -> None:
     value = ("ABCD " * 200)[:chars].strip()
     written = generate._assignment("NAME: Final =", value)
     values: dict[str, object] = {"Final": object}
-    exec(written, values)  # noqa: S102 — our own generated text
+    exec(written, values)  # noqa: S102 - our own generated text
     assert values["NAME"] == value
     assert max(map(len, written.splitlines())) <= 120
-    entry: dict[str, str] = eval("{" + generate._assignment('    "KEY":', value, ",") + "}")  # noqa: S307 — as above
+    entry: dict[str, str] = eval("{" + generate._assignment('    "KEY":', value, ",") + "}")  # noqa: S307 - our own generated text
     assert entry == {"KEY": value}
 
 

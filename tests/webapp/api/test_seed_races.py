@@ -5,6 +5,7 @@ A sample in the ordinary run, a hundred rounds in `make soak`.
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,8 +39,8 @@ def test_of_two_seeds_at_once_exactly_one_is_taken(product: Product, rounds: int
     for number in range(rounds):
         subject = f"subject {number}"
         answers = at_once(
-            lambda: one.seed(subject, "From one.", "From one too."),  # noqa: B023 - called before the next round
-            lambda: other.seed(subject, "From the other."),  # noqa: B023
+            partial(one.seed, subject, "From one.", "From one too."),
+            partial(other.seed, subject, "From the other."),
         )
         assert sorted(answer.status_code for answer in answers) == [201, 409]
         [winner] = [answer.json() for answer in answers if answer.status_code == 201]
@@ -56,8 +57,7 @@ def test_a_seed_and_a_first_message_at_once_have_one_winner(product: Product, mo
     for number in range(rounds):
         subject, seed = f"subject-{number}", f"Is number {number} of the race."
         person = product.sign_in(subject)
-        first = (lambda: me.seed(subject, seed), lambda: person.say(f"Hello from {subject}"))  # noqa: B023
-        seeded, said = at_once(*first)
+        seeded, said = at_once(partial(me.seed, subject, seed), partial(person.say, f"Hello from {subject}"))
         assert isinstance(said, Said)
         assert said.ended["outcome"] == "completed"
         [prompt] = [request for request in model.requests if request.last_user_text == f"Hello from {subject}"]
@@ -78,8 +78,8 @@ def test_a_seed_and_a_first_session_at_once_have_one_winner(product: Product, ro
     for number in range(rounds):
         subject = f"subject {number}"
         seeded, session = at_once(
-            lambda: me.seed(subject, "Knows SQL."),  # noqa: B023
-            lambda: me.open_session(subject),  # noqa: B023
+            partial(me.seed, subject, "Knows SQL."),
+            partial(me.open_session, subject),
         )
         assert session.startswith("cht_")
         stored = me.ok("GET", me.memory_path(subject))["stores"][0]["entries"]

@@ -62,7 +62,9 @@ class Browser:
         """One request, redirects left alone."""
         return self.http.get(path, follow_redirects=False)
 
-    def post(self, path: str, data: Mapping[str, str], *, origin: str | None = None, **more: Any) -> httpx2.Response:
+    def post(
+        self, path: str, data: Mapping[str, str | list[str]], *, origin: str | None = None, **more: Any
+    ) -> httpx2.Response:
         headers = {"Origin": origin or self.url, **more.pop("headers", {})}
         return self.http.post(path, data=dict(data), headers=headers, **more)
 

@@ -13,7 +13,7 @@ from agent.outcome import MemoryOutcome, Outcome
 from agent.statistics import DAYS, read_statistics
 from memory_core.database.migrations import latest_revision
 from memory_core.database.tables import audit_log, owners, turns
-from memory_core.database.transaction import transaction
+from memory_core.database.transaction import Unit, transaction
 from tests.database import make_organization, rows
 from tests.fakes.model_server import ModelServer, finish, text, usage
 from tests.webapp.product import Product, Signed
@@ -155,14 +155,14 @@ def test_every_action_has_words(product: Product) -> None:
     operator = product.sign_in("operator")
     assert "Nothing has been done yet." in operator.get("/operator/audit").text
 
-    def fill(unit: object) -> None:
+    def fill(unit: Unit) -> None:
         for kind, name in ((ActorKind.COMMAND, None), (ActorKind.KEY, "0a1b"), (ActorKind.OPERATOR, "operator")):
             auditor = Auditor(services.organization.id, kind, name)
             for action in Action:
-                connection = unit.connection  # type: ignore[attr-defined]
+                connection = unit.connection
                 auditor.record(connection, action, agent_id=services.organization.default_agent_id, key="0a1b", user=2)
         for _ in range(25):
-            auditor.record(unit.connection, Action.MEMORY_READ)  # type: ignore[attr-defined]
+            auditor.record(unit.connection, Action.MEMORY_READ)
 
     transaction(services.engine, fill)
     first = operator.get("/operator/audit").text

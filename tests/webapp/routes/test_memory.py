@@ -2,6 +2,7 @@
 
 import io
 import zipfile
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text as sql
@@ -168,15 +169,15 @@ def test_switched_off_memory_is_neither_read_nor_offered(product: Product, model
 
 @pytest.mark.invariant("I28")
 def test_with_the_flag_off_people_can_still_read_and_remove(
-    database_url: str, tmp_path: object, model: ModelServer
+    database_url: str, tmp_path: Path, model: ModelServer
 ) -> None:
     """The deployment's flag off: no block, no tool, no new entry; reading, exporting and removing work; on, it is
     back.
     """
-    with running_product(database_url, tmp_path, model.base_url) as product:  # type: ignore[arg-type]
+    with running_product(database_url, tmp_path, model.base_url) as product:
         product.sign_in("ada").post_form("/memory/entries", TEA)
     off = {"REMEMBRANCER_MEMORY_ENABLED": "false"}
-    with running_product(database_url, tmp_path, model.base_url, off) as product:  # type: ignore[arg-type]
+    with running_product(database_url, tmp_path, model.base_url, off) as product:
         ada = product.sign_in("ada")
         model.play(text("Hello."), finish("stop"))
         ada.say("Hello")
@@ -187,7 +188,7 @@ def test_with_the_flag_off_people_can_still_read_and_remove(
         assert "switched off for this installation" in ada.memory_page()
         assert in_memory(ada, "Likes green tea.")
         assert ada.post_form("/memory/removals", {"target": "user", "digest": digest_of(ada)}).status_code == 200
-    with running_product(database_url, tmp_path, model.base_url) as product:  # type: ignore[arg-type]
+    with running_product(database_url, tmp_path, model.base_url) as product:
         assert "Nothing yet." in product.sign_in("ada").memory_page()
 
 
