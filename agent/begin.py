@@ -1,44 +1,26 @@
 """The beginning of a turn: one transaction that puts the question and the running turn on record and reads memory.
 
 Owner → conversation → turn is the order of locks here and everywhere. What is read here is what the prompt will hold; a
-memory that cannot be read makes the turn begin all the same, with its status *unavailable*. SQL of the tables
-``conversations``, ``messages`` and ``turns`` at the moment of beginning; no model, no web.
+memory that cannot be read makes the turn begin all the same, with its status *unavailable*. No model, no web.
 """
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
-from agent.errors import (
-    AgentNotFound,
-    ConversationNotFound,
-    KeyReused,
-    MessageRefused,
-    SessionEnded,
-    TooManyTurns,
-    TurnInProgress,
-    TurnRepeated,
-)
+from agent.errors import AgentNotFound, MessageRefused, TooManyTurns, TurnInProgress
+from agent.idempotency import body_digest, key_digest, refuse_repetition, turns_before
 from agent.liveness import interrupt_silent
 from agent.outcome import MemoryStatus, Outcome
-from agent.regeneration import find_regenerated, inverse_of_answers, question_at
-from agent.transcript import history, storable, title_of
+from agent.places import Place, first_place, next_place
+from agent.proof import hold_proof
+from agent.regeneration import find_regenerated, inverse_of_answers
+from agent.transcript import history, storable
 from memory_core.database.rows import Record
-from memory_core.database.tables import (
-    agent_versions,
-    agents,
-    api_keys,
-    conversations,
-    messages,
-    owners,
-    turns,
-    web_sessions,
-)
+from memory_core.database.tables import messages, turns
 from memory_core.database.transaction import Cancellation, LockedOwner, Unit, is_transient, transaction
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryUnavailable, OwnerGone
@@ -76,6 +58,11 @@ class TurnRequest:
     key_hours: int | None = None
     turn_id: str = field(default_factory=lambda: new_id("trn"))
 
+    @property
+    def body_digest(self) -> bytes:
+        """What is kept of the message, to know it again."""
+        return body_digest(self.conversation_id, self.regenerates_id, self.message)
+
 
 @dataclass(frozen=True, slots=True)
 class BegunTurn:
@@ -102,83 +89,6 @@ class BegunTurn:
     regenerates_id: str | None = None
     undo_batch: tuple[Operation, ...] = field(default=(), repr=False)
     undoes_receipt_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where in a conversation the turn stands."""
-
-    conversation_id: str
-    is_new: bool
-    title: str
-    question: str
-    question_place: int
-    answer_place: int
-    agent_version: int
-    has_memory: bool
-
-
-def _has_memory(version: sa.ColumnElement[int]) -> sa.Label[bool]:
-    """Whether this version of the owner's agent has the memory tool; a switch that was never set is on."""
-    switch = agent_versions.c.tools["memory"].as_boolean()
-    this = sa.and_(agent_versions.c.agent_id == sa.bindparam("agent"), agent_versions.c.version == version)
-    return sa.func.coalesce(
-        sa.select(switch).where(this).correlate(agents, conversations).scalar_subquery(), True
-    ).label("has_memory")
-
-
-# Built once: SQLAlchemy takes as long to build a statement as to run it.
-
-_TURNS_BEFORE = sa.select(
-    turns.c.id,
-    turns.c.conversation_id,
-    turns.c.key_digest,
-    turns.c.body_digest,
-    turns.c.outcome,
-    (turns.c.started_at < sa.func.clock_timestamp() - sa.cast(sa.bindparam("key_time"), sa.Interval)).label(
-        "key_is_over"
-    ),
-).where(
-    turns.c.owner_id == sa.bindparam("owner"),
-    sa.or_(turns.c.key_digest == sa.bindparam("key"), turns.c.outcome == Outcome.RUNNING),
-)
-#: Held until the turn is on record: a sign-out, a revocation or an erasure is done before, and seen here, or comes
-#: after, and sees the turn.
-_LIVE_SESSION = (
-    sa.select(web_sessions.c.id)
-    .where(web_sessions.c.id == sa.bindparam("id"), web_sessions.c.revoked_at.is_(None))
-    .with_for_update(read=True)
-)
-_LIVE_KEY = (
-    sa.select(api_keys.c.id)
-    .where(api_keys.c.id == sa.bindparam("id"), api_keys.c.revoked_at.is_(None))
-    .with_for_update(read=True)
-)
-_TAKE_PLACES = (
-    sa.update(conversations)
-    .where(conversations.c.id == sa.bindparam("conversation"), conversations.c.owner_id == sa.bindparam("owner"))
-    .values(
-        next_place=conversations.c.next_place + sa.bindparam("taken"),
-        updated_at=sa.func.clock_timestamp(),
-        # One that was opened without a message takes its title from its first.
-        title=sa.func.coalesce(sa.func.nullif(conversations.c.title, ""), sa.bindparam("first_title")),
-    )
-    .returning(
-        conversations.c.id,
-        conversations.c.title,
-        conversations.c.agent_version,
-        conversations.c.next_place,
-        _has_memory(conversations.c.agent_version),
-    )
-)
-_FIRST_ACTIVITY = (
-    sa.update(owners)
-    .where(owners.c.id == sa.bindparam("this"))
-    .values(first_activity_at=sa.func.coalesce(owners.c.first_activity_at, sa.func.clock_timestamp()))
-)
-_CURRENT_AGENT = sa.select(agents.c.current_version, _has_memory(agents.c.current_version)).where(
-    agents.c.id == sa.bindparam("agent"), agents.c.organization_id == sa.bindparam("organization")
-)
 
 
 def begin_turn(engine: Engine, request: TurnRequest, cancel: Cancellation | None = None) -> BegunTurn:
@@ -218,19 +128,19 @@ def ensure_sayable(message: str) -> None:
 
 
 def _begin(unit: Unit, request: TurnRequest, *, readable: bool) -> BegunTurn:
-    owner = unit.locked_owner
-    _refuse_ended_session(unit, request)
-    before = _turns_before(unit, owner, request)
-    _refuse_repetition(unit, before, request)
+    owner, key = unit.locked_owner, key_digest(request.key)
+    hold_proof(unit, session_id=request.session_id, api_key_id=request.api_key_id)
+    before = turns_before(unit, owner.id, key, request.key_hours)
+    refuse_repetition(unit, before, key, request.body_digest)
     if before and interrupt_silent(unit.connection, request.process_id, owner_id=owner.id):
-        before = _turns_before(unit, owner, request)
+        before = turns_before(unit, owner.id, key, request.key_hours)
     earlier = find_regenerated(
         unit, request.conversation_id, request.regenerates_id, last_only=request.regenerates_last_only
     )
     place = (
-        _new_place(unit, owner, request)
+        first_place(unit, owner, request.message)
         if request.conversation_id is None
-        else _next_place(unit, owner, request, earlier)
+        else next_place(unit, owner, request.conversation_id, request.message, earlier)
     )
     _refuse_crowd(before, place.conversation_id, request.turns_at_once)
     enabled = request.memory_enabled and place.has_memory
@@ -261,101 +171,6 @@ def _begin(unit: Unit, request: TurnRequest, *, readable: bool) -> BegunTurn:
         undo_batch=undo_batch,
         undoes_receipt_id=undoes,
     )
-
-
-def key_digest(key: str) -> bytes:
-    """What is kept of an idempotency key."""
-    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
-
-
-def _body_digest(request: TurnRequest) -> bytes:
-    body = f"{request.conversation_id or ''}\0{request.regenerates_id or ''}\0{request.message}"
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).digest()
-
-
-def _refuse_ended_session(unit: Unit, request: TurnRequest) -> None:
-    """Who has signed out while this waited begins nothing any more: sign-out stops only what it finds running."""
-    for live, proof in ((_LIVE_SESSION, request.session_id), (_LIVE_KEY, request.api_key_id)):
-        if proof is not None and unit.connection.execute(live, {"id": proof}).first() is None:
-            raise SessionEnded
-
-
-def _turns_before(unit: Unit, owner: LockedOwner, request: TurnRequest) -> Sequence[Record]:
-    """The turns that have a say in this one: that of the same key, if there is one, and those that run."""
-    key_time = timedelta(hours=request.key_hours) if request.key_hours is not None else None
-    given = {"owner": owner.id, "key": key_digest(request.key), "key_time": key_time}
-    return unit.connection.execute(_TURNS_BEFORE, given).all()
-
-
-def _refuse_repetition(unit: Unit, before: Sequence[Record], request: TurnRequest) -> None:
-    digest = key_digest(request.key)
-    for earlier in before:
-        if bytes(earlier.key_digest) != digest:
-            continue
-        if earlier.key_is_over and earlier.outcome != Outcome.RUNNING:
-            forgotten = key_digest(new_id("key"))
-            unit.connection.execute(sa.update(turns).where(turns.c.id == earlier.id).values(key_digest=forgotten))
-        elif bytes(earlier.body_digest) != _body_digest(request):
-            raise KeyReused
-        else:
-            raise TurnRepeated(earlier.id, earlier.conversation_id)
-
-
-def _new_place(unit: Unit, owner: LockedOwner, request: TurnRequest) -> _Place:
-    title = title_of(request.message)
-    made = open_conversation(unit, owner, title, next_place=3)
-    return _Place(made.id, True, title, request.message, 1, 2, made.agent_version, made.has_memory)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedConversation:
-    """A conversation that was just made; it keeps this version of its agent."""
-
-    id: str
-    agent_version: int
-    has_memory: bool
-
-
-def open_conversation(unit: Unit, owner: LockedOwner, title: str = "", *, next_place: int = 1) -> OpenedConversation:
-    """A new conversation with the agent's current version. Raises ``AgentNotFound``."""
-    wanted = {"agent": owner.agent_id, "organization": owner.organization_id}
-    agent = unit.connection.execute(_CURRENT_AGENT, wanted).first()
-    if agent is None:
-        raise AgentNotFound
-    conversation_id = new_id("cht")
-    unit.connection.execute(
-        sa.insert(conversations),
-        {
-            "id": conversation_id,
-            "owner_id": owner.id,
-            "agent_version": agent.current_version,
-            "title": title,
-            "next_place": next_place,
-        },
-    )
-    if owner.first_activity_at is None:
-        unit.connection.execute(_FIRST_ACTIVITY, {"this": owner.id})
-    return OpenedConversation(conversation_id, agent.current_version, agent.has_memory)
-
-
-def _next_place(unit: Unit, owner: LockedOwner, request: TurnRequest, earlier: Record | None) -> _Place:
-    """Lock the conversation and take the next places in its log: two for a new question, one for a new answer."""
-    given = {
-        "conversation": storable(request.conversation_id or ""),
-        "owner": owner.id,
-        "agent": owner.agent_id,
-        "taken": 2 if earlier is None else 1,
-        "first_title": title_of(request.message),
-    }
-    row = unit.connection.execute(_TAKE_PLACES, given).first()
-    if row is None:
-        raise ConversationNotFound
-    answer_place = row.next_place - 1
-    if earlier is None:
-        question, question_place = request.message, answer_place - 1
-    else:
-        question, question_place = question_at(unit, row.id, earlier.question_place), earlier.question_place
-    return _Place(row.id, False, row.title, question, question_place, answer_place, row.agent_version, row.has_memory)
 
 
 def _refuse_crowd(before: Sequence[Record], conversation_id: str, at_once: int) -> None:
@@ -393,7 +208,7 @@ class _Unreadable(Exception):
     """Memory could not be read; the turn begins without it, in a transaction of its own."""
 
 
-def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place, status: MemoryStatus) -> str:
+def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: Place, status: MemoryStatus) -> str:
     turn_id = request.turn_id
     unit.connection.execute(
         sa.insert(turns),
@@ -405,7 +220,7 @@ def _insert(unit: Unit, owner: LockedOwner, request: TurnRequest, place: _Place,
             "session_id": request.session_id,
             "api_key_id": request.api_key_id,
             "key_digest": key_digest(request.key),
-            "body_digest": _body_digest(request),
+            "body_digest": request.body_digest,
             "question_place": place.question_place,
             "answer_place": place.answer_place,
             "regenerates_id": request.regenerates_id,

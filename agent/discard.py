@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from agent.begin import BegunTurn, key_digest
+from agent.begin import BegunTurn
 from agent.commit import Answer, claim, measured_columns, store_text
 from agent.errors import TurnNotFound
+from agent.idempotency import key_digest
 from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
 from agent.transcript import ending_of
 from memory_core.database.tables import owners, turns, web_sessions

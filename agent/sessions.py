@@ -12,9 +12,9 @@ from typing import Any, Final
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from agent.begin import open_conversation
 from agent.errors import ConversationNotFound, TurnNotFound
 from agent.outcome import MemoryOutcome, Outcome
+from agent.places import open_conversation
 from agent.transcript import TurnRecord, find_turn, storable
 from memory_core.database.rows import Record
 from memory_core.database.tables import conversations, messages, owners, turns

@@ -8,6 +8,7 @@ from sqlalchemy.engine import Connection, Engine
 from starlette.requests import Request
 
 from agent.process import Process
+from agent.proof import hold_proof
 from agent.running import RunningTurns
 from agent.runtime import AgentRuntime
 from agent.transcript import storable
@@ -16,7 +17,6 @@ from memory_core.database.worker import Workers
 from memory_core.owner import Owner
 from webapp.auth.organization import Organization
 from webapp.auth.person import Person
-from webapp.auth.sessions import ensure_session
 from webapp.settings import Settings
 
 T = TypeVar("T")
@@ -44,19 +44,20 @@ class Services:
         """Run a few reads as one transaction, in a worker thread. Raises StorageFailed."""
         return await self.workers.run(lambda: transaction(self.engine, lambda unit: work(unit.connection)))
 
-    async def write(self, owner: Owner, work: Callable[[Unit], T], *, creates_for: Person | None = None) -> T:
+    async def write(
+        self, owner: Owner, work: Callable[[Unit], T], *, session_id: str | None = None, api_key_id: str | None = None
+    ) -> T:
         """Run a change under the owner's lock. Raises what the work raises, OwnerGone and StorageFailed; then
-        nothing changed. ``creates_for`` somebody who is signed in: an owner who is not there yet is made, unless they
-        have been erased or signed out meanwhile (SignInNeeded).
+        nothing changed. With what proved them, an owner who is not there yet is made, unless they have been erased,
+        signed out or revoked meanwhile (SessionEnded).
         """
 
-        def checked(unit: Unit) -> T:
-            if creates_for is not None:
-                ensure_session(unit, creates_for.session_id)
+        def proved(unit: Unit) -> T:
+            hold_proof(unit, session_id=session_id, api_key_id=api_key_id)
             return work(unit)
 
-        is_new = creates_for is not None
-        return await self.workers.run(lambda: transaction(self.engine, checked, owner=owner, create_owner=is_new))
+        creates = session_id is not None or api_key_id is not None
+        return await self.workers.run(lambda: transaction(self.engine, proved, owner=owner, create_owner=creates))
 
     async def change(self, work: Callable[[Unit], T]) -> T:
         """Run a change that concerns no owner's memory, as one transaction. Raises what the work raises."""

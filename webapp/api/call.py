@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from agent.configuration import find_agent
 from agent.transcript import storable
-from memory_core.database.transaction import Unit, transaction
+from memory_core.database.transaction import Unit
 from memory_core.owner import Owner
 from webapp.api.access import Doorkeeper, auditor_of
 from webapp.api.paging import Window
@@ -61,8 +61,7 @@ class Call:
         """Run a change under the owner's lock; an owner who is not there yet is made. Raises what the work raises: then
         nothing changed, and nobody was made.
         """
-        engine = self.services.engine
-        return await self.services.workers.run(lambda: transaction(engine, work, owner=owner, create_owner=True))
+        return await self.services.write(owner, work, api_key_id=self.key.id)
 
 
 def subject_of(text: str, path: str) -> str:

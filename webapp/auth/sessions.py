@@ -23,7 +23,6 @@ from memory_core.database.transaction import Unit, read_alone, transaction
 from memory_core.database.worker import Workers
 from webapp.auth.id_token import Identity
 from webapp.auth.sealing import Seal
-from webapp.errors import SignInNeeded
 
 # Using a session is written down at most this often.
 _SEEN_EVERY = timedelta(minutes=1)
@@ -56,15 +55,6 @@ class Session:
 def session_digest(cookie: str) -> str:
     """What is stored of the opaque id in a cookie."""
     return hashlib.sha256(cookie.encode(errors="replace")).hexdigest()
-
-
-def ensure_session(unit: Unit, session_id: str) -> None:
-    """Hold a session's row until this transaction ends, so that nobody who was erased or signed out meanwhile comes
-    into being again. Raises SignInNeeded.
-    """
-    live = sa.select(web_sessions.c.id).where(web_sessions.c.id == session_id, web_sessions.c.revoked_at.is_(None))
-    if unit.connection.execute(live.with_for_update(read=True)).first() is None:
-        raise SignInNeeded
 
 
 class Sessions:

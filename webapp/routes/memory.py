@@ -172,7 +172,7 @@ async def set_mode(request: Request) -> Response:
     form = await request.form()
     mode = MemoryMode.OFF if text(form, "memory") == MemoryMode.OFF else MemoryMode.AUTO
     owner = _owner(request, person, form)
-    await services.write(owner, lambda unit: set_modes(unit, memory_mode=mode), creates_for=person)
+    await services.write(owner, lambda unit: set_modes(unit, memory_mode=mode), session_id=person.session_id)
     said = words.SWITCHED_OFF if mode is MemoryMode.OFF else words.SWITCHED_ON
     return await _done(request, person, form, None, announcement=said)
 
@@ -186,7 +186,7 @@ async def _change(
         if writes and not services.settings.memory_enabled:
             raise OperationRefused(RefusalCode.MEMORY_OFF)
         owner = _owner(request, person, form)
-        committed = await services.write(owner, work, creates_for=person if opened.add else None)
+        committed = await services.write(owner, work, session_id=person.session_id if opened.add else None)
     except OwnerGone:
         return await _refused(request, person, form, _with_problem(opened, OperationRefused(RefusalCode.CHANGED_SINCE)))
     except OperationRefused as refusal:

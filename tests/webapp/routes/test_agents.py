@@ -5,8 +5,9 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from agent.begin import open_conversation
 from agent.configuration import AgentVersion, Configuration, create_agent
+from agent.errors import SessionEnded
+from agent.places import open_conversation
 from memory_core.database.tables import agents, organizations, owners
 from memory_core.database.transaction import Unit, transaction
 from memory_core.ids import new_id
@@ -14,7 +15,6 @@ from memory_core.owner import Owner
 from tests.fakes.model_server import ModelServer, finish, text, tool
 from tests.webapp.product import Product
 from webapp.auth.person import Person
-from webapp.errors import SignInNeeded
 
 TEA = "Likes green tea."
 
@@ -172,6 +172,6 @@ async def test_whoever_was_erased_meanwhile_does_not_come_into_being(product: Pr
     """A change that would make an owner holds the session it was asked with, and without one makes nobody."""
     services = product.services
     person = Person("ada", None, "a session that is gone", "token")
-    with pytest.raises(SignInNeeded):
-        await services.write(services.owner(person), lambda unit: None, creates_for=person)
+    with pytest.raises(SessionEnded):
+        await services.write(services.owner(person), lambda unit: None, session_id=person.session_id)
     assert owners_of(product) == []
