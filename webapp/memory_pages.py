@@ -69,12 +69,7 @@ class PanelData:
     @property
     def choices(self) -> tuple[AgentChoice, ...]:
         """The agents to choose from; none where there is no choice."""
-        if len(self.agents) < 2:
-            return ()
-        return tuple(
-            AgentChoice(agent.agent_id, agent.configuration.name, agent.agent_id == self.agent_id)
-            for agent in self.agents
-        )
+        return presenting.agent_choices(self.agents, self.agent_id) if len(self.agents) > 1 else ()
 
     @property
     def agent_name(self) -> str:

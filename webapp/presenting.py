@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+from agent.configuration import AgentVersion
 from agent.outcome import CUT_SHORT, Capacity, Ending, MemoryEnding, MemoryOutcome, Outcome, Reason
 from memory_core.document import LIMITS, PURPOSES, TITLES, Snapshot, Target, usage
 from memory_core.errors import RefusalCode
@@ -11,6 +12,7 @@ from memory_core.owner import Actor
 from webapp import words
 from webapp.views import (
     AddView,
+    AgentChoice,
     ChangeView,
     ChatGroup,
     ChatLink,
@@ -325,3 +327,8 @@ def _stretch(at: datetime, now: datetime) -> str:
     if days < 7:
         return "Last seven days"
     return f"{at:%B}" if at.year == now.year else f"{at:%B %Y}"
+
+
+def agent_choices(agents: Iterable[AgentVersion], chosen: str) -> tuple[AgentChoice, ...]:
+    """The agents of a combobox, one of them chosen."""
+    return tuple(AgentChoice(agent.agent_id, agent.configuration.name, agent.agent_id == chosen) for agent in agents)

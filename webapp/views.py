@@ -276,8 +276,26 @@ class AddView:
     problem: str = ""
 
 
+class Metered:
+    """What has a meter: ``used`` of a ``limit``, in code points; None: not known. The colours turn alike everywhere."""
+
+    __slots__ = ()
+    used: int | None
+    limit: int
+
+    @property
+    def low(self) -> int:
+        """Where the rule turns to ochre: 85 %, floored."""
+        return self.limit * 85 // 100
+
+    @property
+    def high(self) -> int:
+        """Where it turns to red: 98.5 %, floored."""
+        return self.limit * 985 // 1000
+
+
 @dataclass(frozen=True, slots=True)
-class SheetView:
+class SheetView(Metered):
     """One document as a sheet. ``target`` is ``user`` or ``memory``; unavailable sheets have no size and no acts."""
 
     target: str
@@ -294,16 +312,6 @@ class SheetView:
     @property
     def free(self) -> int:
         return max(0, self.limit - self.used)
-
-    @property
-    def low(self) -> int:
-        """Where the rule turns to ochre: 85 %, floored."""
-        return self.limit * 85 // 100
-
-    @property
-    def high(self) -> int:
-        """Where it turns to red: 98.5 %, floored."""
-        return self.limit * 985 // 1000
 
     @property
     def is_filling(self) -> bool:

@@ -13,6 +13,7 @@ from memory_core.errors import OperationRefused, RefusalCode
 from memory_core.operations import Action, Operation, apply_operations
 from memory_core.seeding import MAX_ENTRIES
 from webapp.operator_pages import words
+from webapp.views import AgentChoice, Metered
 
 #: Faults that are listed; more are counted.
 SHOWN_FAULTS: Final = 12
@@ -39,7 +40,7 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentField:
+class DocumentField(Metered):
     """One document's field with its meter."""
 
     name: str
@@ -53,26 +54,8 @@ class DocumentField:
     faults: tuple[Fault, ...] = ()
 
     @property
-    def low(self) -> int:
-        """Where the rule turns to ochre, as on every sheet."""
-        return self.limit * 85 // 100
-
-    @property
-    def high(self) -> int:
-        return self.limit * 985 // 1000
-
-    @property
     def is_over(self) -> bool:
         return self.used > self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class AgentChoice:
-    """An agent to choose."""
-
-    id: str
-    name: str
-    is_chosen: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,23 +7,16 @@ from agent.subjects import Activity, Subject
 from memory_core.document import LIMITS, TITLES, Target
 from memory_core.owner import MemoryMode
 from webapp.operator_pages import words
+from webapp.views import Metered
 
 
 @dataclass(frozen=True, slots=True)
-class UsageView:
+class UsageView(Metered):
     """How full a document is; ``used`` None: this release cannot read it."""
 
     title: str
     used: int | None
     limit: int
-
-    @property
-    def low(self) -> int:
-        return self.limit * 85 // 100
-
-    @property
-    def high(self) -> int:
-        return self.limit * 985 // 1000
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.log import AGENTS_MAX
 from webapp.operator_pages.seeding import (
     FIELDS,
-    AgentChoice,
     Fault,
     Line,
     SeedView,
@@ -30,6 +29,7 @@ from webapp.operator_pages.seeding import (
     field_fault,
     find_faults,
 )
+from webapp.presenting import agent_choices
 from webapp.routes.forms import text
 from webapp.services import Services, services_of
 
@@ -110,9 +110,7 @@ async def _page(
             lambda connection: find_owner_id(connection, organization_id, wanted.agent_id, wanted.subject)
         )
     view = SeedView(
-        agents=tuple(
-            AgentChoice(agent.agent_id, agent.configuration.name, agent.agent_id == chosen) for agent in agents
-        ),
+        agents=agent_choices(agents, chosen),
         subject=text(form, "subject"),
         documents=tuple(document_field(target, text(form, name), faults) for target, name in FIELDS.items()),
         faults=faults,

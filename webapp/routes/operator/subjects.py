@@ -18,8 +18,8 @@ from webapp.errors import NotFound
 from webapp.operator_pages import words
 from webapp.operator_pages.frame import auditor, operator_page
 from webapp.operator_pages.log import AGENTS_MAX
-from webapp.operator_pages.seeding import AgentChoice
 from webapp.operator_pages.subjects import same_subject, subject_view
+from webapp.presenting import agent_choices
 from webapp.routes.forms import text
 from webapp.services import Services, services_of
 
@@ -43,7 +43,7 @@ async def page(request: Request) -> Response:
     shown = found[:PAGE_ROWS]
     more = {"agent": agent_id, "q": prefix, "after": shown[-1].owner_id} if len(found) > PAGE_ROWS else {}
     view = {
-        "agents": [AgentChoice(one.agent_id, one.configuration.name, one.agent_id == agent_id) for one in agents],
+        "agents": agent_choices(agents, agent_id),
         "subjects": [subject_view(subject) for subject in shown],
         "prefix": prefix,
         "is_first": not after,
