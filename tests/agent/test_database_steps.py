@@ -1,5 +1,5 @@
-"""Begin, commit and discard, cut before every one of their statements and before COMMIT: all or nothing, and never
-running for ever.
+"""Commit and discard, cut before every one of their statements and before COMMIT: all or nothing, and never running for
+ever.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from agent.begin import BegunTurn
 from agent.commit import Answer, commit_turn
 from agent.events import TurnEnded, TurnEvent
 from agent.interruption import Interruption
-from agent.liveness import Running, leave
+from agent.liveness import leave
 from agent.outcome import Ending, MemoryOutcome, Outcome, Reason
 from memory_core.database.engine import make_engine
 from memory_core.database.tables import conversations, owners, turns
@@ -33,7 +33,6 @@ from tests.agent.turning import (
     assert_agrees,
     assert_nothing_saved,
     in_thread,
-    listen,
     memory_rows,
     open_house,
     receipts_of,
@@ -43,14 +42,13 @@ from tests.agent.turning import (
     soon,
     stages,
     turn_row,
-    turns_still_running,
 )
 from tests.database import OrganizationForTests, rows
 from tests.fakes.database_proxy import DatabaseProxy
 from tests.fakes.model_server import ModelServer
 from tests.memory_core.database.waiting import until_locked
 
-COMMIT, BEGIN, DISCARD = "agent.turn_desk.commit_turn", "agent.turn_desk.begin_turn", "agent.turn_desk.discard_turn"
+COMMIT, DISCARD = "agent.turn_desk.commit_turn", "agent.turn_desk.discard_turn"
 
 
 def entry(number: int) -> str:
@@ -197,75 +195,6 @@ async def test_a_process_that_dies_at_any_step_of_a_commit_leaves_nothing_half_d
     house.model.play(*says("Here I am."))
     conversation = rows(house.engine, sa.select(conversations.c.id))[-1]["id"]
     assert (await house.say("And now?", conversation_id=conversation)).ending.outcome is Outcome.COMPLETED
-
-
-def opened(house: House, scope: anyio.CancelScope, subject: str) -> asyncio.Task[None]:
-    """A route that opens a turn and hands it on; what it opened is read to the end."""
-
-    async def open_and_read() -> None:
-        with scope:
-            running = await house.running.open(house.request("Hello.", subject=subject))
-            try:
-                await listen(running)
-            finally:
-                running.interrupt(Outcome.INTERRUPTED)
-                with anyio.CancelScope(shield=True):
-                    await running.ended()
-
-    return asyncio.create_task(open_and_read())
-
-
-@pytest.mark.invariant("I12")
-@pytest.mark.invariant("I13")
-@pytest.mark.parametrize("how", ["Task.cancel", "anyio"])
-async def test_a_client_that_goes_at_any_step_of_begin_leaves_no_running_turn(
-    house: House, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    """Either nothing was stored, or an interrupted turn; the model is not asked."""
-    loop, cancels = asyncio.get_running_loop(), Cancellations(monkeypatch)
-    steps = DatabaseSteps(house.engine, monkeypatch, BEGIN)
-    house.model.play(*says("Hello."))
-    await house.say("Hello.")
-    count = len(steps.taken)
-    for number in range(1, count + 1):
-        scope = anyio.CancelScope()
-        task = opened(house, scope, f"person {number}")
-
-        def cancel(connection: Connection, task: asyncio.Task[None] = task, scope: anyio.CancelScope = scope) -> None:
-            loop.call_soon_threadsafe(task.cancel if how == "Task.cancel" else scope.cancel)
-            cancels.wait_set()
-
-        steps.before(number, cancel)
-        async with asyncio.timeout(WAIT_SECONDS):
-            await asyncio.wait([task])
-
-        assert steps.acted.is_set()
-        assert turns_still_running(house.engine) == []
-        assert house.running.ids == ()
-    outcomes = [row["outcome"] for row in rows(house.engine, sa.select(turns.c.outcome).order_by(turns.c.started_at))]
-    assert outcomes == [Outcome.COMPLETED, Outcome.INTERRUPTED]  # the second: cancelled when COMMIT was on its way
-    assert house.model.counters.requests == 1
-
-
-@pytest.mark.invariant("I12")
-@pytest.mark.invariant("I14")
-async def test_a_connection_that_breaks_at_any_step_of_begin_begins_nothing(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The message is refused for want of storage; nothing is stored, nothing runs, the model is not asked."""
-    steps = DatabaseSteps(house.engine, monkeypatch, BEGIN)
-    house.model.play(*says("Hello."))
-    await house.say("Hello.")
-    for number in range(1, len(steps.taken) + 1):
-        steps.before(number, break_line)
-
-        with pytest.raises(StorageFailed):
-            await house.running.open(house.request("Hello.", subject=f"person {number}"))
-
-        assert steps.acted.is_set()
-        assert house.running.now() == Running(())
-    assert len(rows(house.engine, sa.select(turns))) == len(rows(house.engine, sa.select(owners))) == 1
-    assert house.model.counters.requests == 1
 
 
 @pytest.mark.invariant("I12")

@@ -22,6 +22,8 @@ WIDE: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 NARROW: ViewportSize = {"width": 320, "height": 640}
 PATIENCE_MS = 30_000
+#: What a browser reports by itself of a refused request.
+REFUSED = ("status of 4", "status of 5")
 
 expect.set_options(timeout=PATIENCE_MS)
 

@@ -115,3 +115,9 @@ class Keeper:
     def stored_bytes(self) -> list[tuple[str, str, int]]:
         found = rows(self.engine, sa.select(agent_memory).where(agent_memory.c.user_id == self.id))
         return sorted((row["memory_type"], row["content"], row["schema_version"]) for row in found)
+
+
+def receipts(keeper: Keeper) -> list[dict[str, Any]]:
+    """The rows of memory_changes, oldest first."""
+    mine = sa.select(memory_changes).where(memory_changes.c.owner_id == keeper.id)
+    return rows(keeper.engine, mine.order_by(memory_changes.c.created_at))

@@ -1,9 +1,7 @@
 """The store: what is written is what the rules say, in one transaction, and nothing that cannot be read is lost."""
 
 import itertools
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -11,9 +9,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
-from memory_core.changes import Committed
-from memory_core.database.tables import agent_memory, agents, memory_changes, memory_origins, owners
-from memory_core.database.transaction import Cancellation, Limits, Unit, transaction
+from memory_core.database.tables import agent_memory, agents, memory_origins, owners
+from memory_core.database.transaction import Cancellation, Unit, transaction
 from memory_core.document import Snapshot, render
 from memory_core.errors import (
     MemoryUnavailable,
@@ -35,10 +32,10 @@ from memory_core.store import (
     read_snapshot,
     set_modes,
 )
-from tests.database import OrganizationForTests, engine_on, rows, tables_holding
+from tests.database import OrganizationForTests, rows, tables_holding
 from tests.memory_core.building import MEMORY, USER, add, remove, replace
-from tests.memory_core.database.waiting import WAIT_SECONDS, killed_before_statement, until_locked
-from tests.memory_core.keeping import Keeper
+from tests.memory_core.database.waiting import killed_before_statement
+from tests.memory_core.keeping import Keeper, receipts
 
 SENTINEL = "zebra-quartz-3306"
 UNREADABLE = [
@@ -245,85 +242,6 @@ def test_killed_before_any_statement_nothing_of_a_turn_is_stored(keeper: Keeper)
     assert (keeper.row.version, len(receipts(keeper))) == (1, 1)
 
 
-@pytest.mark.invariant("I16")
-class TestConcurrentWriters:
-    """Many write for one owner at once."""
-
-    def test_a_second_writer_waits_and_applies_to_what_the_first_has_written(self, keeper: Keeper) -> None:
-        """The first is stopped between reading and writing; the second is proven to wait; neither is lost."""
-        is_inside, may_write = threading.Event(), threading.Event()
-
-        def first(unit: Unit) -> Committed | None:
-            assert read_snapshot(unit.connection, keeper.id) == Snapshot()
-            is_inside.set()
-            assert may_write.wait(WAIT_SECONDS)
-            return commit_batches(unit, [[add("first")]], actor=Actor.AGENT, undo_hours=24)
-
-        with ThreadPoolExecutor(2) as executor:
-            one = executor.submit(keeper.do, first)
-            assert is_inside.wait(WAIT_SECONDS)
-            two = executor.submit(keeper.commit, add("second"))
-            until_locked(keeper.engine)
-            may_write.set()
-            assert one.result(WAIT_SECONDS) is not None
-            assert two.result(WAIT_SECONDS) is not None
-        assert keeper.snapshot.user == ("first", "second")
-
-    def test_of_two_who_edit_the_same_entry_one_is_refused(self, keeper: Keeper) -> None:
-        """Both saw the same text; the second finds it gone and is told, and the first one's words stand."""
-        keeper.saved(add("Uses Go"))
-        start = threading.Barrier(2)
-
-        def edit(content: str) -> str:
-            start.wait(WAIT_SECONDS)
-            try:
-                keeper.saved(replace("Uses Go", content))
-            except OperationRefused as refused:
-                return refused.code
-            return content
-
-        with ThreadPoolExecutor(2) as executor:
-            outcomes = set(executor.map(edit, ["Uses Rust", "Uses Zig"]))
-        assert RefusalCode.MATCH_NOT_FOUND in outcomes
-        assert keeper.snapshot.user == tuple(outcomes - {RefusalCode.MATCH_NOT_FOUND})
-
-    @pytest.mark.parametrize("isolation_level", ["READ COMMITTED", "SERIALIZABLE"])
-    def test_every_change_is_kept_or_clearly_refused(
-        self, keeper: Keeper, database_url: str, isolation_level: str
-    ) -> None:
-        """Eight writers fill a document beyond its limit: what was saved is there, what was not was refused as full."""
-        writers, each = 8, 12
-        start = threading.Barrier(writers)
-        limits = Limits(lock_seconds=30, tries=100, retry_seconds=60)
-        refusals = set[RefusalCode]()
-        with engine_on(database_url, writers, isolation_level=isolation_level) as engine:
-
-            def write(writer: int) -> list[str]:
-                start.wait(WAIT_SECONDS)
-                return [text for number in range(each) if save(text := f"writer {writer} number {number}")]
-
-            def save(text: str) -> bool:
-                """Whether it was saved; if not, it was refused for want of room."""
-                try:
-                    transaction(engine, partial(commit_one, text=text), owner=keeper.owner, limits=limits)
-                except OperationRefused as refused:
-                    refusals.add(refused.code)
-                    return False
-                return True
-
-            with ThreadPoolExecutor(writers) as executor:
-                kept = [text for texts in executor.map(write, range(writers)) for text in texts]
-        assert refusals == {RefusalCode.CAPACITY_EXCEEDED}
-        assert sorted(kept) == sorted(keeper.snapshot.user)
-        assert keeper.row.version == len(kept) == len(receipts(keeper))
-
-    def test_different_people_do_not_wait_for_each_other(self, keeper: Keeper) -> None:
-        """While one owner is locked, another one's change goes through."""
-        other = Keeper(keeper.engine, keeper.organization, "grace")
-        keeper.do(lambda unit: other.saved(add("Uses Go")))
-        assert other.snapshot.user == ("Uses Go",)
-
-
 class TestPanel:
     """Changes by hand name an entry by its digest."""
 
@@ -427,13 +345,3 @@ class TestForgettingEverything:
         with pytest.raises(TransactionCancelled):
             transaction(keeper.engine, work, owner=keeper.owner, cancel=cancel)
         assert keeper.snapshot.user == ("Uses Go",)
-
-
-def commit_one(unit: Unit, text: str) -> Committed | None:
-    return commit_batches(unit, [[add(text)]], actor=Actor.AGENT, undo_hours=24)
-
-
-def receipts(keeper: Keeper) -> list[dict[str, Any]]:
-    """The rows of memory_changes, oldest first."""
-    mine = sa.select(memory_changes).where(memory_changes.c.owner_id == keeper.id)
-    return rows(keeper.engine, mine.order_by(memory_changes.c.created_at))

@@ -1,51 +1,25 @@
-"""transaction(): what it keeps, what it takes back, what it runs again, and what it lets out of a database error."""
+"""transaction(): what it keeps, what it takes back, and what it lets out of a database error."""
 
 import os
-import threading
 import traceback
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.engine import Connection, Engine
+from sqlalchemy.engine import Engine
 from sqlalchemy.exc import DBAPIError
 
-from memory_core.database.tables import agents, owners
+from memory_core.database.tables import owners
 from memory_core.database.transaction import Limits, Unit, transaction
-from memory_core.errors import CommitUnknown, MemoryCoreError, OperationRefused, OwnerGone, RefusalCode, StorageFailed
-from memory_core.ids import new_id
-from memory_core.owner import LearningMode, MemoryMode
-from tests.database import OrganizationForTests, engine_on, make_organization, rows
+from memory_core.errors import CommitUnknown, OperationRefused, RefusalCode, StorageFailed
+from tests.database import OrganizationForTests, engine_on
 from tests.fakes.database_proxy import DatabaseProxy
-from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, line_of, terminate, until_locked
+from tests.memory_core.database.waiting import WAIT_SECONDS, backend_pid, line_of, terminate
+from tests.memory_core.database.work import add_agent, fail_with, names
 
 SENTINEL = "zebra-quartz-5171"
-
-
-def names(engine: Engine) -> list[str]:
-    return sorted(row["name"] for row in rows(engine, sa.select(agents.c.name)))
-
-
-def add_agent(unit: Unit, organization: OrganizationForTests, name: str) -> None:
-    unit.connection.execute(sa.insert(agents).values(id=new_id("agt"), organization_id=organization.id, name=name))
-
-
-def fail_with(unit: Unit, state: str, detail: str = "") -> None:
-    """Let the server raise an error of this SQLSTATE."""
-    unit.connection.exec_driver_sql(
-        f"DO $$ BEGIN RAISE EXCEPTION '{detail}' USING ERRCODE = '{state}', DETAIL = '{detail}'; END $$"
-    )
-
-
-@contextmanager
-def threads(count: int = 2) -> Iterator[Callable[..., Future[Any]]]:
-    with ThreadPoolExecutor(count) as executor:
-        yield executor.submit
 
 
 def test_work_that_returns_is_committed(engine: Engine, organization: OrganizationForTests) -> None:
@@ -110,204 +84,6 @@ def test_a_line_that_breaks_within_a_message_holds_nobody_up(
     assert len(came_after) == 1
 
 
-class TestOwner:
-    """The owner's row."""
-
-    def test_an_owner_who_is_not_stored_is_gone(self, engine: Engine, organization: OrganizationForTests) -> None:
-        """Without `create_owner` nobody comes into being, and the work does not run."""
-        with pytest.raises(OwnerGone):
-            transaction(engine, lambda unit: pytest.fail("ran"), owner=organization.owner())
-        assert rows(engine, sa.select(owners.c.id)) == []
-
-    def test_a_new_owner_has_the_defaults_and_the_key_of_the_organization(
-        self, engine: Engine, organization: OrganizationForTests
-    ) -> None:
-        """What the lock brings is the row as stored."""
-        made = transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner("Ada"), create_owner=True)
-        again = transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner("Ada"))
-        assert made == again
-        assert (made.subject, made.version, made.digest_key) == ("Ada", 0, organization.digest_key)
-        assert (made.memory_mode, made.learning_mode) == (MemoryMode.AUTO, LearningMode.AUTO)
-        assert (made.first_activity_at, made.seeded_at) == (None, None)
-        assert "Ada" not in repr(made)
-
-    @pytest.mark.invariant("I25")
-    def test_subjects_that_differ_in_case_or_normal_form_are_different_people(
-        self, engine: Engine, organization: OrganizationForTests
-    ) -> None:
-        """Subjects are compared code point by code point."""
-        subjects = ["ada", "Ada", "ada ", "a\u0301da", "\u00e1da", "x" * 255]
-        found = {
-            transaction(engine, lambda unit: unit.locked_owner, owner=organization.owner(name), create_owner=True).id
-            for name in subjects
-        }
-        assert len(found) == len(subjects)
-
-    def test_two_who_create_the_same_owner_at_once_share_one(
-        self, engine: Engine, organization: OrganizationForTests
-    ) -> None:
-        """Both are inside before either commits: the second waits, and finds the first one's row."""
-        first_is_inside, may_leave = threading.Event(), threading.Event()
-
-        def first(unit: Unit) -> str:
-            first_is_inside.set()
-            assert may_leave.wait(WAIT_SECONDS)
-            return unit.locked_owner.id
-
-        owner = organization.owner()
-        with threads() as start:
-            one = start(transaction, engine, first, owner=owner, create_owner=True)
-            assert first_is_inside.wait(WAIT_SECONDS)
-            two = start(transaction, engine, lambda unit: unit.locked_owner.id, owner=owner, create_owner=True)
-            until_locked(engine)
-            may_leave.set()
-            assert one.result(WAIT_SECONDS) == two.result(WAIT_SECONDS)
-        assert len(rows(engine, sa.select(owners.c.id))) == 1
-
-    def test_a_reference_to_the_owner_waits_for_an_erasure_only(
-        self, engine: Engine, organization: OrganizationForTests
-    ) -> None:
-        """Writers of other tables who only refer to the owner pass the ordinary lock, not the erasing one."""
-        owner = organization.owner()
-        owner_id = transaction(engine, lambda unit: unit.locked_owner.id, owner=owner, create_owner=True)
-
-        def refer(outer: Unit) -> str | None:
-            assert outer.owner is not None
-            try:
-                transaction(
-                    engine,
-                    lambda unit: unit.connection.execute(
-                        sa.select(owners.c.id).where(owners.c.id == owner_id).with_for_update(read=True, key_share=True)
-                    ),
-                    limits=Limits(lock_seconds=0.1),
-                )
-            except StorageFailed as error:
-                return error.sqlstate
-            return "passed"
-
-        assert transaction(engine, refer, owner=owner) == "passed"
-        assert transaction(engine, refer, owner=owner, erase=True) == "55P03"
-
-    def test_a_unit_without_an_owner_says_so(self, engine: Engine) -> None:
-        """Asking for the owner of a transaction that locks none is a mistake of the program."""
-        with pytest.raises(RuntimeError):
-            transaction(engine, lambda unit: unit.locked_owner)
-
-
-class TestRetries:
-    """Exactly two SQLSTATEs are worth another try, of everything."""
-
-    @pytest.mark.invariant("I17")
-    def test_a_real_deadlock_runs_the_whole_of_one_transaction_again(self, engine: Engine) -> None:
-        """Two lock two rows crosswise; PostgreSQL ends one; it starts over, and both get what they wanted."""
-        first, second = make_organization(engine, "first"), make_organization(engine, "second")
-        both_hold_one = threading.Barrier(2)
-        seen: list[int] = []
-
-        def crosswise(mine: str, other: str) -> Callable[[Unit], int]:
-            def work(unit: Unit) -> int:
-                seen.append(unit.tries)
-                _rename(unit.connection, mine)
-                if unit.tries == 1:
-                    both_hold_one.wait(WAIT_SECONDS)
-                _rename(unit.connection, other)
-                return unit.tries
-
-            return work
-
-        with threads() as start:
-            one = start(transaction, engine, crosswise(first.agent_id, second.agent_id))
-            two = start(transaction, engine, crosswise(second.agent_id, first.agent_id))
-            tries = sorted((one.result(WAIT_SECONDS), two.result(WAIT_SECONDS)))
-        assert tries == [1, 2]
-        assert sorted(seen) == [1, 1, 2]
-        assert names(engine) == ["Remembrancer++", "Remembrancer++"]
-
-    @pytest.mark.invariant("I17")
-    def test_a_real_serialization_failure_runs_the_whole_transaction_again(
-        self, engine: Engine, database_url: str
-    ) -> None:
-        """Under SERIALIZABLE two read the sum and add to it: one is refused, and adds to the other's sum."""
-        agent_id = make_organization(engine).agent_id
-        both_have_read = threading.Barrier(2)
-
-        def add_one(unit: Unit) -> int:
-            version = agents.c.current_version
-            where = agents.c.id == agent_id
-            found = unit.connection.execute(sa.select(version).where(where)).scalar_one()
-            if unit.tries == 1:
-                both_have_read.wait(WAIT_SECONDS)
-            unit.connection.execute(sa.update(agents).where(where).values(current_version=found + 1))
-            return unit.tries
-
-        with engine_on(database_url, isolation_level="SERIALIZABLE") as serializable, threads() as start:
-            running = [start(transaction, serializable, add_one) for _ in range(2)]
-            tries = sorted(future.result(WAIT_SECONDS) for future in running)
-        assert tries[0] == 1
-        assert tries[1] > 1
-        assert rows(engine, sa.select(agents.c.current_version)) == [{"current_version": 3}]
-
-    @pytest.mark.invariant("I17")
-    @pytest.mark.parametrize("state", ["40001", "40P01"])
-    def test_tries_are_limited(self, engine: Engine, organization: OrganizationForTests, state: str) -> None:
-        """The fifth failure is the last, and nothing of the five is stored."""
-        tries: list[int] = []
-
-        def work(unit: Unit) -> None:
-            tries.append(unit.tries)
-            add_agent(unit, organization, "second")
-            fail_with(unit, state)
-
-        with pytest.raises(StorageFailed) as failed:
-            transaction(engine, work)
-        assert failed.value.sqlstate == state
-        assert tries == [1, 2, 3, 4, 5]
-        assert names(engine) == ["Remembrancer"]
-
-    @pytest.mark.invariant("I17")
-    def test_tries_end_when_their_time_is_over(self, engine: Engine) -> None:
-        """With no time left for another one, the first failure is the last."""
-        tries: list[int] = []
-
-        def work(unit: Unit) -> None:
-            tries.append(unit.tries)
-            fail_with(unit, "40001")
-
-        with pytest.raises(StorageFailed):
-            transaction(engine, work, limits=Limits(retry_seconds=0))
-        assert tries == [1]
-
-    @pytest.mark.invariant("I17")
-    @pytest.mark.parametrize("state", ["23505", "23514", "22001", "42P01", "55P03", "57014", "53300", "40003", "P0001"])
-    def test_no_other_database_error_is_tried_again(self, engine: Engine, state: str) -> None:
-        """Every other SQLSTATE ends the transaction at once, under its own name."""
-        tries: list[int] = []
-
-        def work(unit: Unit) -> None:
-            tries.append(unit.tries)
-            fail_with(unit, state)
-
-        with pytest.raises(StorageFailed) as failed:
-            transaction(engine, work)
-        assert (failed.value.sqlstate, tries) == (state, [1])
-
-    @pytest.mark.invariant("I17")
-    @pytest.mark.parametrize(
-        "error", [OperationRefused(RefusalCode.CAPACITY_EXCEEDED), ValueError(), MemoryCoreError()]
-    )
-    def test_a_refusal_or_an_unknown_error_is_never_tried_again(self, engine: Engine, error: Exception) -> None:
-        """What the rules say does not change by asking again; what nobody knows might be done twice."""
-        tries: list[int] = []
-
-        def work(unit: Unit) -> None:
-            tries.append(unit.tries)
-            raise error
-
-        with pytest.raises(type(error)):
-            transaction(engine, work)
-        assert tries == [1]
-
-
 class TestFailures:
     """What becomes of a database error."""
 
@@ -363,7 +139,7 @@ class TestFailures:
         """Whoever reads the log finds the function and the line."""
         with pytest.raises(StorageFailed) as failed:
             transaction(engine, lambda unit: fail_with(unit, "P0001"))
-        assert "test_transaction" in failed.value.__notes__[0]
+        assert "tests.memory_core.database.work" in failed.value.__notes__[0]
         assert "fail_with" in failed.value.__notes__[0]
 
     def test_an_error_that_the_work_swallowed_is_not_taken_for_a_commit(
@@ -494,7 +270,3 @@ class TestBounds:
 
         with pytest.raises(CommitUnknown):
             transaction(engine, idle, owner=owner, limits=Limits(idle_seconds=0.1))
-
-
-def _rename(connection: Connection, agent_id: str) -> None:
-    connection.execute(sa.update(agents).where(agents.c.id == agent_id).values(name=agents.c.name + "+"))

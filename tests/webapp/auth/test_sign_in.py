@@ -1,18 +1,13 @@
-"""Signing in and out, from the first click to the last, against two real identity providers on loopback."""
+"""Signing in and out, from the first click to the last, against the local provider."""
 
-import json
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-import httpx2
 import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from memory_core.database.tables import sign_in_attempts, web_sessions
-from tests.fakes.oidc_provider import CLIENT_ID, ScriptedProvider
-from tests.webapp.auth.site import Browser, Site, hidden, running_site
+from tests.webapp.auth.site import Site, hidden
 
 pytestmark = pytest.mark.postgres
 
@@ -22,9 +17,6 @@ def shift(engine: Engine, column: sa.Column[object], hours: float) -> None:
     with engine.begin() as connection:
         moved = column - sa.text(f"interval '{hours} hours'")
         connection.execute(sa.update(column.table).values({column: moved}))
-
-
-# With the local provider.
 
 
 def test_a_person_signs_in_and_comes_back_to_where_they_wanted_to_go(site: Site) -> None:
@@ -327,159 +319,3 @@ def test_the_page_after_signing_out_does_not_tell_that_to_who_is_signed_in(site:
     browser = site.browser()
     browser.sign_in("ada")
     assert browser.step("/signed-out").headers["location"] == "/"
-
-
-# With a provider of another make.
-
-
-@pytest.fixture
-def abroad(engine: Engine, tmp_path: Path, foreign_issuer: str) -> Iterator[Site]:
-    environ = {"REMEMBRANCER_OIDC_ISSUER": foreign_issuer, "REMEMBRANCER_OIDC_CLIENT_ID": "app"}
-    with running_site(engine, tmp_path, {**environ, "REMEMBRANCER_OIDC_CLIENT_SECRET": "secret"}) as running:
-        yield running
-
-
-def authorize(browser: Browser, sub: str) -> httpx2.Response:
-    page = browser.get("/auth/start?next=/me")
-    return browser.http.post(page.url, data={"sub": sub})
-
-
-def test_a_person_signs_in_with_a_provider_of_another_make(abroad: Site, foreign_issuer: str) -> None:
-    """Discovery, keys, RS256 and claims as somebody else wrote them."""
-    httpx2.put(f"{foreign_issuer}/users/ada", json={"name": "Ada Wren", "email": "ada@example.org"}, trust_env=False)
-    browser = abroad.browser()
-    end = authorize(browser, "ada")
-    assert str(end.url) == f"{abroad.url}/me"
-    assert (end.json()["subject"], end.json()["name"]) == ("ada", "Ada Wren")
-
-
-def test_a_person_without_name_and_email_signs_in(abroad: Site, foreign_issuer: str) -> None:
-    """Only the subject is needed."""
-    httpx2.put(f"{foreign_issuer}/users/Bare|1", json={}, trust_env=False)
-    found = authorize(abroad.browser(), "Bare|1").json()
-    assert (found["subject"], found["name"]) == ("Bare|1", None)
-
-
-def test_a_sign_in_that_is_denied_there_says_so(abroad: Site) -> None:
-    """Words and a way to try again; nobody is signed in."""
-    browser = abroad.browser()
-    page = browser.get("/auth/start")
-    end = browser.http.post(page.url, data={"action": "deny"})
-    assert end.status_code == 403
-    assert "You were not signed in" in end.text
-    assert browser.me() is None
-
-
-def test_signing_out_leads_to_the_other_provider_and_back(abroad: Site, foreign_issuer: str) -> None:
-    """Its page knows where to send the browser afterwards."""
-    browser = abroad.browser()
-    signed_in = authorize(browser, "ada")
-    page = browser.post("/sign-out", {"csrf_token": signed_in.json()["csrf_token"]})
-    assert f"form-action 'self' {foreign_issuer};" in signed_in.headers["content-security-policy"]
-    assert str(page.url).startswith(f"{foreign_issuer}/oauth2/end_session?")
-    assert f"{abroad.url}/signed-out" in page.text
-    assert browser.me() is None
-
-
-# With a provider that misbehaves.
-
-
-@pytest.fixture
-def provider() -> Iterator[ScriptedProvider]:
-    with ScriptedProvider() as running:
-        yield running
-
-
-@pytest.fixture
-def strange(engine: Engine, tmp_path: Path, provider: ScriptedProvider) -> Iterator[Site]:
-    environ = {"REMEMBRANCER_OIDC_ISSUER": provider.issuer, "REMEMBRANCER_OIDC_CLIENT_ID": CLIENT_ID}
-    with running_site(engine, tmp_path, environ) as running:
-        yield running
-
-
-def come_back(browser: Browser, provider: ScriptedProvider) -> httpx2.Response:
-    asked = browser.begin()
-    provider.nonce = asked["nonce"]
-    return browser.step(f"/auth/callback?code=x&state={asked['state']}")
-
-
-def test_the_scripted_way_back_signs_in_when_nothing_is_wrong(strange: Site, provider: ScriptedProvider) -> None:
-    """What the refusals below are measured against."""
-    browser = strange.browser()
-    assert come_back(browser, provider).status_code == 303
-    assert browser.me() is not None
-
-
-@pytest.mark.parametrize(
-    ("claims", "status"),
-    [({"nonce": "wrong"}, 403), ({"exp": 1}, 403), ({"aud": "other"}, 403), ({"sub": ""}, 403), ({"sub": "a\0"}, 403)],
-)
-def test_a_token_that_does_not_hold_ends_in_words(
-    strange: Site, provider: ScriptedProvider, claims: dict[str, object], status: int
-) -> None:
-    """A page, no traceback, no session, no cookie."""
-    provider.claims = claims
-    browser = strange.browser()
-    end = come_back(browser, provider)
-    assert end.status_code == status
-    assert "could not be trusted" in end.text
-    assert "Traceback" not in end.text
-    assert "set-cookie" not in end.headers
-    assert browser.me() is None
-
-
-@pytest.mark.parametrize(
-    ("path", "answer", "status"),
-    [
-        ("/token", (400, json.dumps({"error": "invalid_grant"})), 403),
-        ("/token", (500, ""), 503),
-        ("/keys", (500, ""), 503),
-    ],
-)
-def test_a_provider_that_fails_on_the_way_back_ends_in_words(
-    strange: Site, provider: ScriptedProvider, path: str, answer: tuple[int, str], status: int
-) -> None:
-    """Refused or unreachable, the person reads which and can try again."""
-    provider.answers[path] = answer
-    browser = strange.browser()
-    end = come_back(browser, provider)
-    assert end.status_code == status
-    assert 'href="/sign-in"' in end.text
-    assert browser.me() is None
-
-
-def test_a_provider_that_cannot_be_reached_says_so_at_the_first_step(
-    strange: Site, provider: ScriptedProvider, engine: Engine
-) -> None:
-    """503 in words, and nothing was begun."""
-    provider.answers["/.well-known/openid-configuration"] = (500, "")
-    answer = strange.browser().step("/auth/start")
-    assert answer.status_code == 503
-    assert "does not answer" in answer.text
-    assert int(answer.headers["retry-after"]) > 0
-    with engine.connect() as connection:
-        assert connection.execute(sa.select(sa.func.count()).select_from(sign_in_attempts)).scalar_one() == 0
-
-
-def test_signing_out_works_when_the_provider_is_away(strange: Site, provider: ScriptedProvider, engine: Engine) -> None:
-    """The session here ends in any case, and the person sees so."""
-    provider.metadata = {"end_session_endpoint": None}
-    browser = strange.browser()
-    come_back(browser, provider)
-    found = browser.me()
-    assert found is not None
-    end = browser.post("/sign-out", {"csrf_token": found["csrf_token"]})
-    assert "You have signed out" in end.text
-    assert browser.me() is None
-
-
-def test_the_words_of_the_provider_reach_no_page_and_no_log(
-    strange: Site, provider: ScriptedProvider, caplog: pytest.LogCaptureFixture
-) -> None:
-    """error_description and unknown codes may say anything; neither is repeated."""
-    browser = strange.browser()
-    state = browser.begin()["state"]
-    end = browser.step(f"/auth/callback?state={state}&error=%3Cb%3Esentinel&error_description=sentinel")
-    assert end.status_code == 403
-    assert "sentinel" not in end.text + caplog.text
-    assert "other" in caplog.text
