@@ -7,7 +7,7 @@ them, and *Forget now* deletes them at once. What remains are counts.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection, Engine
@@ -35,6 +35,7 @@ __all__ = [
     "Receipt",
     "find_latest_import",
     "find_receipts",
+    "find_undoable_receipts",
     "forget_receipt",
     "mark_undone",
     "owner_of_receipt",
@@ -77,7 +78,6 @@ def find_receipts(
     conversation_id: str | None = None,
 ) -> tuple[Receipt, ...]:
     """Receipts of this owner by their own ids, by those of their turns, or all of a conversation; oldest first."""
-    words = sa.case((WORDS_ARE_KEPT, memory_changes.c.undo), else_=None).label("words")
     wanted: list[sa.ColumnElement[bool]] = [
         memory_changes.c.id.in_(list(receipt_ids)),
         memory_changes.c.turn_id.in_(list(turn_ids)),
@@ -85,14 +85,15 @@ def find_receipts(
     if conversation_id is not None:
         wanted.append(memory_changes.c.conversation_id == conversation_id)
     rows = connection.execute(
-        sa.select(
-            *(column for column in memory_changes.c if column.name != "undo"),
-            words,
-            CAN_BE_UNDONE.label("can_be_undone"),
-        )
-        .where(memory_changes.c.owner_id == owner_id, sa.or_(*wanted))
-        .order_by(memory_changes.c.created_at, memory_changes.c.id)
+        _receipts_of(owner_id).where(sa.or_(*wanted)).order_by(memory_changes.c.created_at, memory_changes.c.id)
     )
+    return tuple(_receipt(row) for row in rows)
+
+
+def find_undoable_receipts(connection: Connection, owner_id: str, *, limit: int) -> tuple[Receipt, ...]:
+    """The last changes that can still be undone, whoever made them; newest first."""
+    newest = (memory_changes.c.created_at.desc(), memory_changes.c.id.desc())
+    rows = connection.execute(_receipts_of(owner_id).where(CAN_BE_UNDONE).order_by(*newest).limit(limit))
     return tuple(_receipt(row) for row in rows)
 
 
@@ -217,6 +218,13 @@ def _stored(connection: Connection, owner_id: str) -> Snapshot:
         return read_snapshot(connection, owner_id)
     except MemoryUnavailable:
         return Snapshot()
+
+
+def _receipts_of(owner_id: str) -> sa.Select[Any]:
+    """Receipts as they may be read: their words only while they are kept."""
+    words = sa.case((WORDS_ARE_KEPT, memory_changes.c.undo), else_=None).label("words")
+    told = (column for column in memory_changes.c if column.name != "undo")
+    return sa.select(*told, words, CAN_BE_UNDONE.label("can_be_undone")).where(memory_changes.c.owner_id == owner_id)
 
 
 def _receipt(row: Record) -> Receipt:

@@ -16,7 +16,7 @@ from memory_core.document import Target, entry_digest
 from memory_core.errors import OperationRefused
 from memory_core.origins import origin_of
 from memory_core.owner import MemoryMode, Owner
-from memory_core.receipts import Receipt, find_latest_import
+from memory_core.receipts import Receipt, find_latest_import, find_undoable_receipts
 from memory_core.store import MemoryView, load_memory
 from webapp import presenting, words
 from webapp.auth.person import Person
@@ -65,6 +65,7 @@ class PanelData:
     agents: tuple[AgentVersion, ...]
     origin: OriginView | None = None
     imported: Receipt | None = None
+    recent: tuple[Receipt, ...] = ()
 
     @property
     def choices(self) -> tuple[AgentChoice, ...]:
@@ -77,8 +78,11 @@ class PanelData:
         return next((agent.name for agent in self.choices if agent.is_chosen), "")
 
 
-def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelData:
-    """Read both documents, and where the entry asked about came from. Raises AgentNotFound."""
+def read_panel(connection: Connection, owner: Owner, opened: Opened, *, recent: int = 0) -> PanelData:
+    """Read both documents, where the entry asked about came from, and the last ``recent`` changes that can be undone.
+
+    Raises AgentNotFound.
+    """
     memory = load_memory(connection, owner)
     agents = list_agents(connection, owner.organization_id)
     if all(agent.agent_id != owner.agent_id for agent in agents):
@@ -86,8 +90,11 @@ def read_panel(connection: Connection, owner: Owner, opened: Opened) -> PanelDat
     origin = None
     if opened.form is EntryForm.ORIGIN and memory.owner_id is not None:
         origin = _read_origin(connection, owner, memory, digest_bytes(opened.digest))
-    imported = None if memory.owner_id is None else find_latest_import(connection, memory.owner_id)
-    return PanelData(memory, owner.agent_id, agents, origin, imported)
+    imported, changes = None, ()
+    if memory.owner_id is not None:
+        imported = find_latest_import(connection, memory.owner_id)
+        changes = find_undoable_receipts(connection, memory.owner_id, limit=recent) if recent else ()
+    return PanelData(memory, owner.agent_id, agents, origin, imported, changes)
 
 
 def panel_view(
@@ -106,6 +113,8 @@ def panel_view(
     """
     memory, opened = data.memory, opened or Opened()
     is_on = memory.memory_mode is not MemoryMode.OFF
+    receipt = receipt or _imported(data)
+    shown = receipt.receipt_id if receipt is not None else None
     return PanelView(
         place=place,
         sheets=tuple(_sheet(target, data, opened, new_entries, can_write=is_enabled) for target in Target),
@@ -117,7 +126,8 @@ def panel_view(
         agent_id=data.agent_id,
         agent_name=data.agent_name,
         notice=notice or _resting(is_on=is_on, is_enabled=is_enabled),
-        receipt=receipt or _imported(data),
+        receipt=receipt,
+        recent=tuple(receipt_view(change) for change in data.recent if change.id != shown),
         forget=ForgetView(opened.problem) if opened.forget else None,
     )
 

@@ -87,7 +87,7 @@ def saved(
 def undone(key: str, changes: Sequence[Change] | None, sizes: Sizes) -> ReceiptView:
     """Taken back. ``sizes`` are those of the undone change: they name its documents when its words are gone."""
     targets = {change.target for change in changes or ()} or set(sizes)
-    verb = "are as they were" if len(targets) > 1 else "is as it was"
+    verb = "hold what they held" if len(targets) > 1 else "holds what it held"
     return ReceiptView(
         key=key,
         state=ReceiptState.UNDONE,

@@ -353,7 +353,8 @@ class ForgetView:
 
 @dataclass(frozen=True, slots=True)
 class PanelView:
-    """Both sheets and what can be done with them. ``receipt`` is the change just made here, with *Undo*.
+    """Both sheets and what can be done with them. ``receipt`` is the change just made here, with *Undo*; ``recent``
+    are earlier ones that can still be undone.
 
     ``agent_id`` is whose memory it is; ``agent_name`` says so where there are several agents.
     """
@@ -367,4 +368,5 @@ class PanelView:
     agent_name: str = ""
     notice: NoticeView | None = None
     receipt: ReceiptView | None = None
+    recent: tuple[ReceiptView, ...] = ()
     forget: ForgetView | None = None

@@ -35,7 +35,7 @@ REFUSALS: dict[RefusalCode, str] = {
     RefusalCode.CUT_OFF: "The answer was cut off before its end, so nothing was saved.",
     RefusalCode.FAILED: "The answer failed, so nothing was saved.",
     RefusalCode.STORAGE: f"It could not be written in time. {NOTHING_CHANGED}",
-    RefusalCode.CHANGED_SINCE: "Memory changed somewhere else in the meantime, and this no longer fits.",
+    RefusalCode.CHANGED_SINCE: "What it concerns has changed in the meantime, so this no longer fits.",
     RefusalCode.PROPOSALS_FULL: f"Too many changes wait for an answer already. {NOTHING_CHANGED}",
 }
 
@@ -50,7 +50,7 @@ FORM_REFUSALS: dict[RefusalCode, str] = {
 UNDO_GONE = "This can no longer be undone."
 UNTITLED = "New chat"
 IMPORTED = "Replaced by an operator"
-UNDONE = "Undone. Memory is as it was before."
+UNDONE = "Undone. Memory holds what it held before."
 CHANGED = "Saved."
 UNCHANGED = f"It stands there in these words already. {NOTHING_CHANGED}"
 WORDS_FORGOTTEN = "The words kept for Undo are deleted."

@@ -47,7 +47,7 @@ def test_a_first_run_from_sign_in_to_undo(chrome: Browser, visitors: list[Visito
     expect(panel(page, "User profile")).to_contain_text("I prefer short code examples")
     expect(page).to_have_url(re.compile("/chats/cht_"))
     receipt(page, "Saved").get_by_role("button", name="Undo").click()
-    expect(receipt(page, "Undone")).to_contain_text("User profile is as it was before")
+    expect(receipt(page, "Undone")).to_contain_text("User profile holds what it held before")
     expect(panel(page, "User profile")).to_contain_text("Nothing yet.")
 
 

@@ -66,6 +66,6 @@ def test_an_ended_answer_is_announced_in_one_sentence_about_memory_too() -> None
     committed = MemoryEnding(MemoryOutcome.COMMITTED, changes=change)
     assert said(Outcome.COMPLETED, committed) == "The answer is complete. Saved to Agent memory."
     refused = MemoryEnding(MemoryOutcome.REFUSED, reason=RefusalCode.CHANGED_SINCE)
-    assert "Not saved: Memory changed somewhere else" in said(Outcome.COMPLETED, refused)
+    assert "Not saved: What it concerns has changed" in said(Outcome.COMPLETED, refused)
     stopped = MemoryEnding(MemoryOutcome.DISCARDED, reason=RefusalCode.STOPPED, changes=change)
     assert said(Outcome.STOPPED, stopped) == "You stopped the answer. Nothing was saved to memory."

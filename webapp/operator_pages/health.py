@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from sqlalchemy.engine import Connection
 
-from agent.statistics import Statistics
+from agent.outcome import Outcome
+from agent.statistics import Day, Statistics
 from memory_core.database.migrations import OLDEST_WORKING, latest_revision, revision_of
 from memory_core.database.probe import ProbeFailed
 from memory_core.database.probe import probe as probe_database
@@ -57,7 +58,7 @@ def health_of(services: Services, database: DatabaseState, statistics: Statistic
             if settings.memory_enabled
             else "Nothing is read or written; what is kept stays",
         ),
-        Reading("Model", _first_word(statistics.first_token_ms), _model(services)),
+        Reading("Model", _first_word(statistics), _model(services, statistics.days[-1])),
         Reading("Streams", f"{streams:,} open", "In this process, now"),
     )
 
@@ -85,13 +86,14 @@ def _migration(revision: str | None) -> str:
     return f"Migration {revision}; this release brings {latest} and needs {OLDEST_WORKING}"
 
 
-def _first_word(median_ms: int | None) -> str:
-    return "Not asked yet" if median_ms is None else f"First word in {median_ms / 1000:.1f}\u00a0s"
+def _first_word(statistics: Statistics) -> str:
+    median_ms = statistics.first_token_ms
+    return "Not asked yet" if median_ms is None else f"First word in {median_ms / 1000:.1f}\u00a0s, in the middle"
 
 
-def _model(services: Services) -> str:
+def _model(services: Services, today: Day) -> str:
+    """Which model is asked, and whether it fails: a wait of the last days says nothing of a model that is gone."""
     settings = services.settings
-    if settings.uses_rehearsal_model:
-        return "The built-in rehearsal model"
+    name = "The built-in rehearsal model" if settings.uses_rehearsal_model else settings.model
     more = f" and {len(settings.fallback_models)} to fall back on" if settings.fallback_models else ""
-    return f"{settings.model}{more}, half of all answers"
+    return f"{name}{more}; {today.outcomes[Outcome.FAILED]:,} of {today.turns:,} turns failed today"

@@ -99,7 +99,7 @@ def key_view(key: ApiKey) -> KeyView:
     state, tone = _state(key)
     return KeyView(
         id=key.id,
-        name=key.name,
+        name=key.name or key.id,
         scopes=tuple(scope.value for scope in Scope if scope in key.scopes),
         created_at=key.created_at,
         used_at=key.used_at,

@@ -19,8 +19,8 @@ OUTCOMES: Mapping[Outcome, str] = {
 MEMORY_OUTCOMES: Mapping[MemoryOutcome, str] = {
     MemoryOutcome.COMMITTED: "Saved",
     MemoryOutcome.PROPOSED: "Waiting for approval",
-    MemoryOutcome.REFUSED: "Not saved",
-    MemoryOutcome.DISCARDED: "Let go",
+    MemoryOutcome.REFUSED: "Not saved: refused",
+    MemoryOutcome.DISCARDED: "Not saved: ended badly",
     MemoryOutcome.UNAVAILABLE: "Unavailable",
     MemoryOutcome.UNCHANGED: "No change",
     MemoryOutcome.NONE: "Not asked for",

@@ -55,6 +55,8 @@ from webapp.views import EntryForm, NoticeView, PanelView, Place, ReceiptView
 #: What confirms that everything is to be forgotten.
 CONFIRMATION = "forget"
 EXPORT_NAME = "remembrancer-memory.zip"
+#: So many changes are listed on the memory page, each with *Undo* and *Forget now*.
+RECENT = 20
 
 
 async def page(request: Request) -> Response:
@@ -297,7 +299,7 @@ async def _read(
     owner = services.owner(person, agent_id)
 
     def read(connection: Connection) -> tuple[PanelData, Receipt | None]:
-        data = read_panel(connection, owner, opened)
+        data = read_panel(connection, owner, opened, recent=RECENT)
         if not receipt_id or data.memory.owner_id is None:
             return data, None
         return data, next(iter(find_receipts(connection, data.memory.owner_id, receipt_ids=[receipt_id])), None)

@@ -57,12 +57,13 @@ def test_a_change_makes_a_version_and_a_second_one_sees_it(product: Product) -> 
 
 
 def test_saving_without_a_change_makes_no_version(product: Product) -> None:
-    """Nothing is written, and nothing is said to have been done."""
+    """Nothing is written, and the page says so."""
     operator = product.sign_in("operator")
     agent = create(operator)
     status, page = change(operator, agent, 1)
     assert status == 200
     assert "Done." not in page
+    assert "Nothing was changed." in page
     assert len(versions(product, agent)) == 1
 
 

@@ -112,6 +112,16 @@ def test_a_revoked_key_opens_nothing_and_its_turns_stop(product: Product, model:
     assert "Revoke key" not in operator.get(f"/operator/keys/{id_of(key)}").text
 
 
+def test_a_key_without_a_name_goes_by_its_id(product: Product) -> None:
+    """The command line may leave the name out: the list and the key's own page still have words to click and read."""
+    organization = product.services.organization.id
+    made = transaction(product.services.engine, lambda unit: create_key(unit, organization, "", [Scope.ERASE]))
+    key = id_of(made.text)
+    operator = product.sign_in("operator")
+    assert f'href="/operator/keys/{key}" dir="auto">{key}</a>' in operator.get("/operator/keys").text
+    assert f'<h1 dir="auto">{key}</h1>' in operator.get(f"/operator/keys/{key}").text
+
+
 @pytest.mark.invariant("I26")
 def test_another_organizations_key_does_not_exist(product: Product) -> None:
     """Not in the list, not on a page, and not to be revoked."""

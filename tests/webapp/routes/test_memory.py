@@ -122,6 +122,29 @@ def test_forget_now_deletes_the_words_and_the_way_back(product: Product) -> None
     assert in_memory(ada, "Likes green tea.")
 
 
+def test_the_page_lists_what_can_still_be_undone(product: Product) -> None:
+    """Every change for as long as it can be undone, newest first, also after other changes and a reload; an undone or
+    forgotten one leaves the list. No receipt stands on the page twice.
+    """
+    ada = product.sign_in("ada")
+    receipts = [
+        ada.post_form("/memory/entries", {"target": "user", "content": f"Likes {drink}."})
+        .text.split('name="receipt" value="')[1]
+        .split('"')[0]
+        for drink in ("tea", "juice", "milk")
+    ]
+
+    def listed(page: str) -> list[str]:
+        return [part.split('"')[0] for part in page.split('id="receipt-')[1:]]
+
+    assert listed(ada.memory_page()) == receipts[::-1]
+    assert listed(ada.get(f"/memory?done={receipts[0]}").text) == [receipts[0], receipts[2], receipts[1]]
+    ada.post_form("/memory/undos", {"receipt": receipts[2]})
+    ada.post_form("/memory/receipts/forgettings", {"receipt": receipts[0]})
+    assert listed(ada.memory_page()) == [receipts[1]]
+    assert listed(product.sign_in("bob").memory_page()) == []
+
+
 def test_without_script_undo_and_forget_now_lead_back_to_the_page(product: Product) -> None:
     """A reload of what they answer repeats nothing; the page they lead to shows what became of the receipt."""
     ada = product.sign_in("ada")

@@ -98,6 +98,8 @@ async def change(request: Request) -> Response:
         line = await services.change(work)
     except _ChangedSince:
         return await _agent(request, operator, form, changed_since=True, status=409)
+    if line is None:
+        return await _agent(request, operator, None, unchanged=True)
     return RedirectResponse(f"{TAB}/{agent_id}?done={line}", status_code=303)
 
 
@@ -132,7 +134,13 @@ async def _new(request: Request, operator: Person, form: AgentForm, *, status: i
 
 
 async def _agent(
-    request: Request, operator: Person, form: AgentForm | None, *, changed_since: bool = False, status: int = 200
+    request: Request,
+    operator: Person,
+    form: AgentForm | None,
+    *,
+    changed_since: bool = False,
+    unchanged: bool = False,
+    status: int = 200,
 ) -> Response:
     services = services_of(request)
     organization_id, agent_id = services.organization.id, storable(request.path_params["agent"])
@@ -150,6 +158,7 @@ async def _agent(
         "versions": version_views(versions, PAGE_VERSIONS, agent.version),
         "older": versions[PAGE_VERSIONS - 1].version if len(versions) > PAGE_VERSIONS else 0,
         "changed_since": changed_since,
+        "unchanged": unchanged,
     }
     return await operator_page(request, operator, "agent", view, tab=TAB, status=status)
 
