@@ -147,14 +147,16 @@ def inverse_operations(changes: Sequence[Change]) -> tuple[Operation, ...]:
 
 
 def ensure_unchanged_since(snapshot: Snapshot, changes: Sequence[Change]) -> None:
-    """Refuse with `changed_since` unless every entry is still as the changes left it.
-
-    What a change brought must be there as a whole entry; what it took away must not be there again.
-    """
+    """Refuse with `changed_since` unless every entry is still as the changes left it."""
     for change in changes:
-        entries = snapshot.of(change.target)
-        if (change.after is not None and change.after not in entries) or change.before in entries:
+        if not stands(snapshot, change):
             raise OperationRefused(RefusalCode.CHANGED_SINCE, target=change.target)
+
+
+def stands(snapshot: Snapshot, change: Change) -> bool:
+    """Whether what a change brought is there as a whole entry, and what it took away is not there again."""
+    entries = snapshot.of(change.target)
+    return (change.after is None or change.after in entries) and change.before not in entries
 
 
 def _parse_operation(index: int, item: object) -> Operation:

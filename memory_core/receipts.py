@@ -26,7 +26,7 @@ from memory_core.database.tables import memory_changes, owners
 from memory_core.database.transaction import Unit, transaction
 from memory_core.document import Snapshot
 from memory_core.errors import MemoryUnavailable, OperationRefused, ReceiptGone, RefusalCode
-from memory_core.operations import Change, ensure_unchanged_since, inverse_operations
+from memory_core.operations import Change, ensure_unchanged_since, inverse_operations, stands
 from memory_core.owner import Actor, Owner
 from memory_core.store import commit_batches, read_snapshot
 
@@ -67,6 +67,13 @@ class Receipt:
     undo_until: datetime | None
     undone_at: datetime | None
     created_at: datetime
+    has_changed_since: bool = False
+
+    def beside(self, snapshot: Snapshot | None) -> "Receipt":
+        """The receipt as it is beside memory as it is now: what was changed since cannot be undone."""
+        if snapshot is None or not self.can_be_undone or all(stands(snapshot, change) for change in self.changes):
+            return self
+        return replace(self, can_be_undone=False, has_changed_since=True)
 
 
 def find_receipts(

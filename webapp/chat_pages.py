@@ -75,7 +75,8 @@ def read_chat(
     if conversation is None or panel.memory.owner_id is None:
         return ChatData(chats, panel)
     receipts = find_receipts(connection, panel.memory.owner_id, conversation_id=conversation.id)
-    return ChatData(chats, panel, conversation, {receipt.turn_id or "": receipt for receipt in receipts})
+    beside = {receipt.turn_id or "": receipt.beside(panel.memory.snapshot) for receipt in receipts}
+    return ChatData(chats, panel, conversation, beside)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,12 @@ def read_panel(connection: Connection, owner: Owner, opened: Opened, *, recent: 
     origin = None
     if opened.form is EntryForm.ORIGIN and memory.owner_id is not None:
         origin = _read_origin(connection, owner, memory, digest_bytes(opened.digest))
-    imported, changes = None, ()
+    imported: Receipt | None = None
+    changes: tuple[Receipt, ...] = ()
     if memory.owner_id is not None:
         imported = find_latest_import(connection, memory.owner_id)
-        changes = find_undoable_receipts(connection, memory.owner_id, limit=recent) if recent else ()
+        kept = find_undoable_receipts(connection, memory.owner_id, limit=recent) if recent else ()
+        changes = tuple(receipt.beside(memory.snapshot) for receipt in kept)
     return PanelData(memory, owner.agent_id, agents, origin, imported, changes)
 
 
@@ -154,7 +156,16 @@ def receipt_view(receipt: Receipt, *, problem: str = "", is_new: bool = False, k
     if receipt.undone_at is not None:
         return presenting.undone(name, receipt.changes, sizes)
     until = receipt.undo_until if receipt.can_be_undone else None
-    return presenting.saved(name, receipt.id, receipt.changes, sizes, until, problem=problem, is_new=is_new)
+    return presenting.saved(
+        name,
+        receipt.id,
+        receipt.changes,
+        sizes,
+        until,
+        problem=problem,
+        is_new=is_new,
+        has_changed_since=receipt.has_changed_since,
+    )
 
 
 def refusal_words(refusal: OperationRefused) -> str:

@@ -58,6 +58,7 @@ def saved(
     *,
     is_new: bool = False,
     problem: str = "",
+    has_changed_since: bool = False,
 ) -> ReceiptView:
     """Committed. ``changes`` is ``None`` when the words are no longer kept; then nothing can be undone either, and a
     change that left every size as it was no longer says where it was made.
@@ -74,7 +75,7 @@ def saved(
         documents=documents,
         changes=_changes(changes or ()),
         sizes=_sizes(sizes),
-        note="" if changes else words.WORDS_GONE,
+        note=(words.CHANGED_SINCE if has_changed_since else "") if changes else words.WORDS_GONE,
         problem=problem,
         receipt_id=receipt_id,
         can_undo=bool(changes) and undo_until is not None,

@@ -58,6 +58,7 @@ FORGOTTEN = "Everything is forgotten. Both pages are empty."
 SWITCHED_OFF = "Memory is off."
 SWITCHED_ON = "Memory is on."
 WORDS_GONE = "The exact words are no longer kept."
+CHANGED_SINCE = "Changed since, so it can no longer be undone."
 FORGOTTEN_SINCE = "with everything else"
 UNAVAILABLE = "It could not be read, so this answer was written without it, and nothing was saved."
 HELD_BACK = (

@@ -34,6 +34,6 @@ onContent(() => {
 const greeting = document.querySelector("[data-greeting]");
 if (greeting) {
   const now = new Date().getHours();
-  const part = now < 5 ? "evening" : now < 12 ? "morning" : now < 18 ? "afternoon" : "evening";
+  const part = now < 12 ? "morning" : now < 18 ? "afternoon" : "evening";
   greeting.textContent = `Good ${part}${greeting.dataset.greeting ? `, ${greeting.dataset.greeting}` : ""}.`;
 }

@@ -302,7 +302,8 @@ async def _read(
         data = read_panel(connection, owner, opened, recent=RECENT)
         if not receipt_id or data.memory.owner_id is None:
             return data, None
-        return data, next(iter(find_receipts(connection, data.memory.owner_id, receipt_ids=[receipt_id])), None)
+        found = find_receipts(connection, data.memory.owner_id, receipt_ids=[receipt_id])
+        return data, next((receipt.beside(data.memory.snapshot) for receipt in found), None)
 
     return await services.read(read)
 

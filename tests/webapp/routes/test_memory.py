@@ -145,6 +145,25 @@ def test_the_page_lists_what_can_still_be_undone(product: Product) -> None:
     assert listed(product.sign_in("bob").memory_page()) == []
 
 
+@pytest.mark.invariant("I40")
+def test_what_was_changed_since_offers_no_undo(product: Product, model: ModelServer) -> None:
+    """In the chat, after a reload, and on the memory page: Saved stays true, Undo is no longer promised, the words can
+    still be forgotten.
+    """
+    ada = product.sign_in("ada")
+    model.play(tool("memory_update", {"operations": [{**TEA, "action": "add"}]}), finish("tool_calls"))
+    model.play(text("Noted."), finish("stop"))
+    chat = ada.say("I like green tea").started["conversationId"]
+    undo = 'type="submit" form="undo"'
+    assert undo in ada.get(f"/chats/{chat}").text
+    ada.post_form("/memory/edits", {"target": "user", "digest": digest_of(ada), "content": "Likes black tea."})
+    page = ada.get(f"/chats/{chat}").text
+    assert words.CHANGED_SINCE in page
+    assert undo not in page
+    assert "Forget now" in page
+    assert words.CHANGED_SINCE in ada.memory_page()
+
+
 def test_without_script_undo_and_forget_now_lead_back_to_the_page(product: Product) -> None:
     """A reload of what they answer repeats nothing; the page they lead to shows what became of the receipt."""
     ada = product.sign_in("ada")
