@@ -1,16 +1,22 @@
-"""A Chromium for each module of browser tests, and the whole product for those that go end to end.
+"""A Chromium for each module of browser tests, the whole product for those that go end to end, and the gallery.
 
 Not one for the whole session: Playwright's loop counts as running for as long as it is open, and other modules' tests
 need loops of their own.
 """
 
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+import uvicorn
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-from tests.browser.people import FLAGS, Visitor, chromium
+from tests.browser.gallery_app import create_app
+from tests.browser.gallery_site import Site, Tab, open_tab
+from tests.browser.gallery_state import Gallery
+from tests.browser.people import FLAGS, WIDE, Visitor, chromium
 from tests.fakes.model_server import ModelServer, serve_in_thread
 from tests.webapp.product import Product, running_product
 
@@ -53,3 +59,40 @@ def visitors(chrome: Browser) -> Iterator[list[Visitor]]:
     for visitor in opened:
         visitor.context.close()
     assert complaints == []
+
+
+# The gallery.
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Site]:
+    app = create_app()
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    yield Site(f"http://127.0.0.1:{listening.getsockname()[1]}", app)
+    server.should_exit = True
+    thread.join(timeout=10)
+    listening.close()
+
+
+@pytest.fixture
+def site(served: Site) -> Site:
+    served.app.state.gallery = Gallery()
+    return served
+
+
+@pytest.fixture
+def context(chrome: Browser) -> Iterator[BrowserContext]:
+    made = chrome.new_context(viewport=WIDE, timezone_id="UTC", reduced_motion="reduce")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def tab(context: BrowserContext, site: Site) -> Iterator[Tab]:
+    """An empty chat; nothing may be complained about while it is used."""
+    opened = open_tab(context, site, "/chats/empty")
+    yield opened
+    assert opened.complaints == []

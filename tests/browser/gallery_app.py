@@ -9,8 +9,8 @@ A message decides what its turn does: one with ``remember`` stages and saves; ``
 import asyncio
 import secrets
 import sys
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 import uvicorn
 from starlette.applications import Starlette
@@ -20,89 +20,27 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from agent.outcome import Ending, MemoryEnding, MemoryOutcome, Outcome
-from memory_core.document import Snapshot, Target, count
+from agent.outcome import Outcome
+from memory_core.document import Snapshot, Target
 from memory_core.errors import OperationRefused, RefusalCode
-from memory_core.operations import Action, Change, Operation, inverse_operations, trace_operations
+from memory_core.operations import Action, Operation, inverse_operations
 from tests.browser import gallery_views as made
+from tests.browser.gallery_state import Gallery, digest
+from tests.browser.gallery_turn import Turn
 from webapp import frames, presenting, words
 from webapp.headers import ResponseHeaders
-from webapp.markdown import MarkdownStream, render_markdown
+from webapp.markdown import render_markdown
 from webapp.render import STATIC, render, render_partial
 from webapp.views import (
     AnswerState,
     AnswerView,
     ChatView,
-    EntryForm,
-    ForgetView,
     NewChatView,
     NoticeView,
-    OriginView,
     PanelView,
     Place,
-    ReceiptView,
-    SheetView,
     TurnView,
 )
-
-PIECE_CHARS = 12
-PIECE_SECONDS = 0.01
-
-
-@dataclass
-class Gallery:
-    """What changes while somebody plays with the gallery."""
-
-    memory: Snapshot = field(default_factory=lambda: Snapshot(made.PROFILE, made.WORK))
-    is_on: bool = True
-    turns: dict[str, TurnView] = field(default_factory=dict)
-    receipts: dict[str, tuple[str, tuple[Change, ...], bool]] = field(default_factory=dict)
-    stops: dict[str, asyncio.Event] = field(default_factory=dict)
-    releases: dict[str, asyncio.Event] = field(default_factory=dict)
-    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    polls: int = 0
-
-    def apply(self, *operations: Operation) -> tuple[Change, ...]:
-        self.memory, changes = trace_operations(self.memory, operations)
-        return changes
-
-    def keep(self, key: str, changes: tuple[Change, ...]) -> str:
-        receipt_id = f"rcp_{len(self.receipts) + 1}"
-        self.receipts[receipt_id] = (key or receipt_id, changes, False)
-        return receipt_id
-
-    def receipt(self, receipt_id: str, *, is_new: bool = False) -> ReceiptView:
-        key, changes, is_undone = self.receipts[receipt_id]
-        sizes = {change.target: (0, count(self.memory.of(change.target))) for change in changes}
-        if is_undone:
-            return presenting.undone(key, changes, sizes)
-        until = made.NOW.replace(year=2030)
-        return presenting.saved(key, receipt_id, changes, sizes, until, is_new=is_new)
-
-    def panel(self, place: Place, query: dict[str, str], **more: object) -> PanelView:
-        sheets = tuple(self._sheet(target, query, more) for target in Target)
-        return made.panel(
-            place,
-            *sheets,
-            mode=presenting.memory_mode(is_on=self.is_on, is_enabled=True),
-            notice=None if self.is_on else NoticeView(words.MEMORY_OFF),
-            receipt=more.get("receipt"),
-            forget=ForgetView(str(more.get("problem", ""))) if query.get("forget") else None,
-        )
-
-    def _sheet(self, target: Target, query: dict[str, str], more: dict[str, object]) -> SheetView:
-        forms = {"edit": EntryForm.EDIT, "remove": EntryForm.REMOVE, "origin": EntryForm.ORIGIN}
-        opened = next(((query[name], form) for name, form in forms.items() if query.get(name)), None)
-        origin = OriginView("The agent saved it from", made.NOW, "demo", "Reversible migrations for orders")
-        draft, problem = more.get("draft"), str(more.get("problem", ""))
-        return presenting.sheet(
-            target, self.memory, _digest, opened=opened, draft=None if draft is None else str(draft), problem=problem,
-            origin=origin, is_adding=query.get("add") == target,
-        )  # fmt: skip
-
-
-def _digest(target: Target, text: str) -> str:
-    return f"{target}{text.encode().hex()[-24:]}"
 
 
 def _gallery(request: Request) -> Gallery:
@@ -149,7 +87,7 @@ async def new_chat(request: Request) -> Response:
 
 def _new_panel(gallery: Gallery) -> PanelView:
     few = Snapshot(gallery.memory.user[:2], ())
-    sheets = tuple(presenting.sheet(target, few, _digest, can_write=False) for target in Target)
+    sheets = tuple(presenting.sheet(target, few, digest, can_write=False) for target in Target)
     mode = presenting.memory_mode(is_on=gallery.is_on, is_enabled=True, hint=words.MODE_NEW)
     return made.panel(Place.NEW, *sheets, mode=mode)
 
@@ -215,7 +153,7 @@ async def memory_change(request: Request) -> Response:
     if kind == "forgettings":
         return _forget(request, gallery, form, place)
     target = Target(form["target"])
-    text = next((text for text in gallery.memory.of(target) if _digest(target, text) == form.get("digest")), None)
+    text = next((text for text in gallery.memory.of(target) if digest(target, text) == form.get("digest")), None)
     operation = {
         "entries": Operation(target, Action.ADD, None, form.get("content")),
         "edits": Operation(target, Action.REPLACE, text, form.get("content")),
@@ -313,95 +251,6 @@ async def send(request: Request) -> Response:
         turn.finish(Outcome.COMPLETED)
         return RedirectResponse(f"/chats/{turn.conversation}", 303)
     return StreamingResponse(turn.stream(), media_type="text/event-stream")
-
-
-class Turn:
-    """One scripted turn."""
-
-    def __init__(
-        self, gallery: Gallery, said: str, conversation: str, key: str, *, is_new_chat: bool, regenerates: str | None
-    ) -> None:
-        self.gallery, self.said, self.conversation = gallery, said, conversation
-        self.is_new_chat, self.regenerates = is_new_chat, regenerates
-        self.id = f"trn_{len(gallery.turns) + 1}"
-        self.stopped = gallery.stops.setdefault(key, asyncio.Event())
-        self.released = gallery.releases.setdefault("all", asyncio.Event())
-        self.text = ""
-        self.changes: tuple[Change, ...] = ()
-        self.question = None if regenerates else made.question(said, 30)
-
-    async def stream(self) -> AsyncIterator[bytes]:
-        try:
-            async for frame in self._frames():
-                yield frame
-        except (asyncio.CancelledError, GeneratorExit):
-            self.finish(Outcome.INTERRUPTED)
-            raise
-
-    async def _frames(self) -> AsyncIterator[bytes]:
-        yield self._started()
-        await asyncio.sleep(PIECE_SECONDS * 5)
-        if "remember" in self.said.lower() and not self.said.lower().startswith("what"):
-            self.changes = (Change(Target.USER, None, self.said),)
-            yield frames.step(self.id, words.step("memory_update"))
-            yield frames.receipt(presenting.waiting(self.id, self.changes))
-            yield frames.step(self.id, "")
-        markdown = MarkdownStream()
-        for start in range(0, len(made.ANSWER), PIECE_CHARS):
-            piece = made.ANSWER[start : start + PIECE_CHARS]
-            self.text += piece
-            change = markdown.feed(piece)
-            yield frames.text(self.id, change.frozen, change.live)
-            await self._pause(start)
-            if self.stopped.is_set():
-                yield self._ended(Outcome.STOPPED)
-                return
-        yield self._ended(Outcome.COMPLETED)
-
-    async def _pause(self, start: int) -> None:
-        if "cut" in self.said and start > 200:
-            self.finish(Outcome.INTERRUPTED)
-            raise ConnectionResetError
-        if "hold" in self.said and start > 200:
-            waits = {asyncio.ensure_future(event.wait()) for event in (self.stopped, self.released)}
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
-        await asyncio.sleep(PIECE_SECONDS)
-
-    def _started(self) -> bytes:
-        turn = made.shell_of(self.id, self.conversation, self.question)
-        if not self.is_new_chat:
-            return frames.started(turn)
-        view = ChatView(self.conversation, self.said[:40], (), self.gallery.panel(Place.SIDE, {}), "")
-        return frames.started(turn, chat=view, groups=made.shell(open_chat="demo").groups)
-
-    def _ended(self, outcome: Outcome) -> bytes:
-        turn, memory = self.finish(outcome)
-        ending = Ending(outcome, None, None, None, memory)
-        return frames.ended(
-            turn, words.announcement(ending), outcome=outcome, memory=memory.outcome,
-            panel=self.gallery.panel(Place.SIDE, {}) if memory.outcome is MemoryOutcome.COMMITTED else None,
-            replaces=[self.regenerates] if self.regenerates and outcome is Outcome.COMPLETED else [],
-        )  # fmt: skip
-
-    def finish(self, outcome: Outcome) -> tuple[TurnView, MemoryEnding]:
-        memory, receipt = MemoryEnding(MemoryOutcome.NONE), None
-        if self.changes and outcome is Outcome.COMPLETED:
-            self.gallery.apply(Operation(Target.USER, Action.ADD, None, self.said))
-            receipt = self.gallery.receipt(self.gallery.keep(self.id, self.changes), is_new=True)
-            memory = MemoryEnding(MemoryOutcome.COMMITTED, changes=self.changes)
-        elif self.changes:
-            receipt = presenting.not_saved(self.id, RefusalCode(outcome))
-        ended = presenting.ended(
-            Ending(outcome, None, None, None, memory), made.NOW, ended_at=made.NOW, has_text=True, can_regenerate=True
-        )
-        view = made.answer(
-            self.text or made.ANSWER, 30, receipt=receipt, ended=ended, label=words.LABELS[outcome], can_regenerate=True
-        )
-        turn = TurnView(self.id, self.conversation, view, self.question)
-        self.gallery.turns[self.id] = turn
-        return turn, memory
 
 
 async def stop(request: Request) -> Response:
