@@ -56,7 +56,11 @@ def _memory_commands(commands: "Commands") -> None:
         parser.add_argument("folder", metavar="FOLDER", nargs="?", type=Path, default=Path(), help="here, if not given")
     erase = _command(commands, "erase", "delete everything an agent has about a person, and end their sessions")
     _whose(erase)
-    erase.add_argument("--yes", action="store_true", help="do not ask")
+    erase.add_argument(
+        "--yes",
+        action="store_true",
+        help="do not ask for the name to be typed; needed where nobody can type it, as in a script",
+    )
 
 
 def _key_commands(commands: "Commands") -> None:

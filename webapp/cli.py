@@ -18,7 +18,10 @@ from typing import Any
 
 from starlette.applications import Starlette
 
-from agent import telemetry
+try:
+    from agent import telemetry
+except OSError:  # the numbers open their files when they are imported, before anything else could say so
+    sys.exit("remembrancer: PROMETHEUS_MULTIPROC_DIR must name a folder that is there and can be written, or be unset")
 from memory_core.database.embedded import EmbeddedServer
 from memory_core.database.engine import make_engine
 from memory_core.database.migrations import MigrationRefused, current_revision, is_ready, migrate
@@ -27,17 +30,17 @@ from memory_core.database.transaction import transaction
 from memory_core.errors import DatabaseStartFailed, StorageFailed
 from webapp.app import create_app
 from webapp.arguments import parse_arguments
-from webapp.auth.operators import is_operator
+from webapp.auth.operators import SUBJECT
 from webapp.auth.organization import ensure_organization
 from webapp.commands import COMMANDS as OPERATOR_COMMANDS
 from webapp.commands import CommandFailed, Desk
 from webapp.errors import OrganizationMoved
 from webapp.server import CannotListen, listen, serve_app, serve_processes
-from webapp.setting_values import origin_of
+from webapp.setting_values import origin_of, shown_url
 from webapp.settings import Command, Settings, SettingsError, load_settings, share_metrics
 
-#: Who is an operator unless settings say otherwise.
-_OPERATOR = "operator"
+if sys.platform != "win32":
+    from memory_core.database.data_folder import DataFolder
 
 _EXPECTED = (
     CommandFailed,
@@ -126,6 +129,7 @@ def _migrate(options: argparse.Namespace) -> None:
 
 def _probe(options: argparse.Namespace) -> None:
     settings = load_settings(None, Command.PROBE, data_dir=options.data_dir)
+    _require_data(settings)
     with _database(settings, attach=True) as database:
         _require_schema(database.url, database.direct_url)
         engine = make_engine(database.url, 1)
@@ -139,6 +143,11 @@ def _probe(options: argparse.Namespace) -> None:
 def _operate(options: argparse.Namespace) -> None:
     """A command of an operator, on the configured database or on the embedded one, which may be running."""
     settings = load_settings(None, Command(options.command), data_dir=options.data_dir)
+    brings = options.command in (Command.SEED, Command.IMPORT) or getattr(options, "verb", "") == "create"
+    if not brings:
+        _require_data(settings)
+    elif not _has_data(settings):
+        print(f"A new data folder is made at {settings.data_dir}.", file=sys.stderr)
     with _database(settings, attach=True) as database:
         if settings.uses_embedded_database:
             migrate(database.direct_url)
@@ -200,6 +209,19 @@ def _served_app(settings: Settings, address: str) -> Starlette:
     )
 
 
+def _has_data(settings: Settings) -> bool:
+    return sys.platform == "win32" or not settings.uses_embedded_database or DataFolder(settings.data_dir).is_made()
+
+
+def _require_data(settings: Settings) -> None:
+    """Raises CommandFailed where there is no embedded database yet: what only reads or removes does not make one."""
+    if not _has_data(settings):
+        raise CommandFailed(
+            f"there is no data folder at {settings.data_dir}. "
+            "Run it where `remembrancer dev` runs, or name it with --data-dir."
+        )
+
+
 def _require_schema(url: str, direct_url: str) -> None:
     """Raises CommandFailed if the schema is not one this release works with, StorageFailed if nobody answers."""
     revision = current_revision(direct_url)
@@ -218,10 +240,14 @@ def _greeting(settings: Settings, address: str) -> str:
         lines.append(f"Listening on {address}.")
     if settings.uses_local_provider:
         lines.append("Sign in as ada, or as anybody else: the local sign-in page believes every name.")
-        if is_operator(settings.operators, _OPERATOR, {}):
-            lines[-1] += f" The operators' pages open for {_OPERATOR}."
+        operators = [rule.value for rule in settings.operators if rule.claim == SUBJECT]
+        if operators:
+            lines[-1] += f" The operators' pages open for {', '.join(operators)}."
     if settings.uses_rehearsal_model:
         lines.append("The rehearsal model answers. For a real one set OPENAI_API_KEY or OPENAI_BASE_URL.")
+    else:
+        where = shown_url(settings.openai_base_url) if settings.openai_base_url else "OpenAI"
+        lines.append(f"{settings.model} at {where} answers.")
     if settings.uses_embedded_database:
         lines.append(f"Everything is kept in {settings.data_dir}.")
     return "\n".join([*lines, "Ctrl-C stops it."])

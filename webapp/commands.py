@@ -21,10 +21,18 @@ from agent.configuration import find_agent
 from agent.discard import stop_api_key
 from agent.erasure import erase
 from agent.errors import AgentNotFound
+from agent.subjects import find_owner_id
 from memory_core.changes import Committed
 from memory_core.database.transaction import Unit, transaction
 from memory_core.document import FILENAMES, TITLES, Snapshot, Target, render
-from memory_core.errors import AlreadyInitialized, MemoryUnavailable, OperationRefused, OwnerGone, RefusalCode
+from memory_core.errors import (
+    AlreadyInitialized,
+    MemoryUnavailable,
+    OperationRefused,
+    OwnerGone,
+    RefusalCode,
+    StorageFailed,
+)
 from memory_core.owner import Actor, Owner
 from memory_core.seeding import seed_memory
 from memory_core.store import load_memory
@@ -40,6 +48,7 @@ SEED_FIELDS: Mapping[str, Target] = {"userMemoryEntries": Target.USER, "agentMem
 #: More than fits into both documents, however it is spelled.
 MAX_FILE_BYTES = 1_048_576
 NOBODY = "this agent knows nobody of that name"
+_KEY_COLUMNS = ("ID", "STATE", "EXPIRES", "SCOPES", "NAME")
 
 
 class CommandFailed(Exception):
@@ -70,8 +79,8 @@ class Desk:
     def write(
         self, owner: Owner, work: Callable[[Unit], Committed | None], done: Action, *, creates: bool = True
     ) -> Committed | None:
-        """Change somebody's memory and note what changed, in one transaction. Raises CommandFailed when the rules say
-        no.
+        """Change somebody's memory and note what changed, in one transaction; what took the place of nothing is noted
+        as imported. Raises CommandFailed when the rules say no.
         """
 
         def recorded(unit: Unit) -> Committed | None:
@@ -79,7 +88,8 @@ class Desk:
             if committed is not None:
                 counts = {str(target): len(committed.after.of(target)) for target in Target}
                 owner_id = unit.locked_owner.id
-                self.auditor.record(unit.connection, done, agent_id=owner.agent_id, owner_id=owner_id, **counts)
+                action = Action.MEMORY_IMPORTED if done is Action.MEMORY_REPLACED and _began(committed) else done
+                self.auditor.record(unit.connection, action, agent_id=owner.agent_id, owner_id=owner_id, **counts)
             return committed
 
         try:
@@ -101,7 +111,8 @@ def seed(desk: Desk, options: argparse.Namespace) -> None:
     """A beginning from a file, or from standard input."""
     entries = _seed_entries(_read(None if options.file == "-" else Path(options.file)))
     owner = desk.owner(options)
-    print(f"Seeded: {_stored(desk.write(owner, lambda unit: seed_memory(unit, entries), Action.MEMORY_SEEDED))}.")
+    seeded = desk.write(owner, lambda unit: seed_memory(unit, entries), Action.MEMORY_SEEDED)
+    print(f"Seeded: {_stored(seeded)}{_left_out(seeded, entries)}.")
 
 
 def import_files(desk: Desk, options: argparse.Namespace) -> None:
@@ -115,7 +126,7 @@ def import_files(desk: Desk, options: argparse.Namespace) -> None:
     owner = desk.owner(options)
     if not options.replace:
         seeded = desk.write(owner, lambda unit: seed_memory(unit, entries, actor=Actor.IMPORT), Action.MEMORY_IMPORTED)
-        print(f"Imported: {_stored(seeded)}.")
+        print(f"Imported: {_stored(seeded)}{_left_out(seeded, entries)}.")
         return
     replaced = desk.write(
         owner,
@@ -123,18 +134,22 @@ def import_files(desk: Desk, options: argparse.Namespace) -> None:
         Action.MEMORY_REPLACED,
         creates=any(entries.values()),
     )
-    print(f"Replaced: {_stored(replaced)} now." if replaced else "Nothing to change: memory is the same already.")
+    if replaced is None:
+        print("Nothing to change: memory is the same already.")
+    elif _began(replaced):
+        print(f"Imported: {_stored(replaced)}{_left_out(replaced, entries)}.")
+    else:
+        print(f"Replaced: {_stored(replaced)} now{_left_out(replaced, entries)}.")
 
 
 def export_files(desk: Desk, options: argparse.Namespace) -> None:
-    """Both documents into a folder; both or none."""
+    """Both documents into a folder; both or none. Only files that were written are noted in the audit log."""
     owner = desk.owner(options)
 
     def read(unit: Unit) -> Mapping[Target, Sequence[str]]:
         memory = load_memory(unit.connection, owner)
         if memory.snapshot is None:
             raise CommandFailed("this person's memory cannot be read, so nothing was written")
-        desk.auditor.record(unit.connection, Action.MEMORY_EXPORTED, agent_id=owner.agent_id, owner_id=memory.owner_id)
         return {target: memory.snapshot.of(target) for target in Target}
 
     paths = {target: options.folder / FILENAMES[target] for target in Target}
@@ -150,29 +165,67 @@ def export_files(desk: Desk, options: argparse.Namespace) -> None:
         _write({path: render(entries[target]) for target, path in paths.items()})
     except OSError as error:
         raise CommandFailed(f"cannot write to {options.folder}: {error.strerror}") from None
+    files = " and ".join(map(str, paths.values()))
+    _note_export(desk, owner, files)
     counts = ", ".join(f"{FILENAMES[target]} {len(texts)}" for target, texts in entries.items())
-    print(f"Exported to {' and '.join(map(str, paths.values()))}: {counts}.")
+    print(f"Exported to {files}: {counts}.")
+
+
+def _note_export(desk: Desk, owner: Owner, files: str) -> None:
+    """The line in the audit log. Raises CommandFailed, and names the files, which are there by now."""
+
+    def note(unit: Unit) -> None:
+        owner_id = unit.locked_owner.id
+        desk.auditor.record(unit.connection, Action.MEMORY_EXPORTED, agent_id=owner.agent_id, owner_id=owner_id)
+
+    try:
+        transaction(desk.engine, note, owner=owner)
+    except OwnerGone:
+        raise CommandFailed(f"{files} were written, but this person has been erased meanwhile: delete them") from None
+    except StorageFailed:
+        raise CommandFailed(
+            f"{files} were written, but the audit log may have no line about it: the database stopped answering"
+        ) from None
 
 
 def erase_person(desk: Desk, options: argparse.Namespace) -> None:
-    """Everything, after a question."""
+    """Everything, after a question that names whom. Sign-ins end also where the agent knows nobody of that name."""
     owner = desk.owner(options)
+    agent, subject = _printable(options.agent), _printable(owner.subject)
     if not options.yes:
-        if not sys.stdin.isatty():
-            raise CommandFailed("erasing cannot be undone; say --yes")
-        print("Everything this agent has about this person is deleted. This cannot be undone.", file=sys.stderr)
-        try:
-            typed = input("Type the subject to go on: ")
-        except EOFError:
-            typed = ""
-        if typed != owner.subject:
-            raise CommandFailed("that is another name; nothing was deleted")
+        _ask_before_erasing(desk, owner, agent, subject)
+    was_known = False
 
     def record(unit: Unit) -> None:
+        nonlocal was_known
+        was_known = unit.owner is not None
         desk.auditor.record_erasure(unit.connection, owner.agent_id, owner.subject)
 
     erase(desk.engine, owner, record)
-    print("Erased. What backups of the database hold stays until their own time is over.")
+    if not was_known:
+        print(f"Nothing to erase: agent {agent} knows nobody named {subject}. Sign-ins of that name have been ended.")
+        return
+    print(f"Erased {subject} from agent {agent}. What backups of the database hold stays until their own time is over.")
+
+
+def _ask_before_erasing(desk: Desk, owner: Owner, agent: str, subject: str) -> None:
+    """Raises CommandFailed unless there is somebody, and their name is typed."""
+
+    def find(unit: Unit) -> str | None:
+        return find_owner_id(unit.connection, owner.organization_id, owner.agent_id, owner.subject)
+
+    if transaction(desk.engine, find) is None:
+        raise CommandFailed(f"agent {agent} knows nobody named {subject}; nothing was deleted")
+    whole = f"everything that agent {agent} has about {subject}"
+    if not sys.stdin.isatty():
+        raise CommandFailed(f"this would delete {whole}, and cannot be undone; nothing was deleted. To go on: --yes")
+    print(f"This deletes {whole}, and cannot be undone.", file=sys.stderr)
+    try:
+        typed = input("Type the subject to go on: ")
+    except EOFError:
+        typed = ""
+    if typed != owner.subject:
+        raise CommandFailed("that is another name; nothing was deleted")
 
 
 def keys(desk: Desk, options: argparse.Namespace) -> None:
@@ -203,31 +256,45 @@ def _list_keys(desk: Desk, _options: argparse.Namespace) -> None:
     found = transaction(desk.engine, lambda unit: list_keys(unit.connection, desk.organization.id))
     if not found:
         print("There are no keys. Make one: remembrancer keys create")
-    for key in found:
-        name = "".join(char if char.isprintable() else "?" for char in key.name) or "-"
-        print("  ".join((key.id, _state(key), ",".join(sorted(key.scopes)), name)))
+        return
+    lines = [_KEY_COLUMNS, *map(_cells, found)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def _revoke_key(desk: Desk, options: argparse.Namespace) -> None:
-    def revoke(unit: Unit) -> None:
-        revoke_key(unit, desk.organization.id, options.key)
-        desk.auditor.record(unit.connection, Action.KEY_REVOKED, key=options.key)
+    def revoke(unit: Unit) -> bool:
+        is_new = revoke_key(unit, desk.organization.id, options.key)
+        if is_new:
+            desk.auditor.record(unit.connection, Action.KEY_REVOKED, key=options.key)
+        return is_new
 
     try:
-        transaction(desk.engine, revoke)
+        is_new = transaction(desk.engine, revoke)
     except NotFound:
         raise CommandFailed(f"there is no key {options.key}; see: remembrancer keys list") from None
     stop_api_key(desk.engine, options.key)
-    print(f"Revoked: {options.key}.")
+    print(f"Revoked: {options.key}." if is_new else f"It was revoked already: {options.key}.")
+
+
+def _cells(key: ApiKey) -> tuple[str, ...]:
+    """A key's line, as _KEY_COLUMNS has it."""
+    expires = f"{key.expires_at:%Y-%m-%d}" if key.expires_at else "never"
+    return key.id, _state(key), expires, ",".join(sorted(key.scopes)), _printable(key.name) or "(no name)"
 
 
 def _state(key: ApiKey) -> str:
     if key.revoked_at is not None:
         return f"revoked {key.revoked_at:%Y-%m-%d}"
     if not key.is_live:
-        return f"expired {key.expires_at:%Y-%m-%d}"
-    used = f"used {key.used_at:%Y-%m-%d}" if key.used_at else "never used"
-    return f"{used}, until {key.expires_at:%Y-%m-%d}" if key.expires_at else used
+        return "expired"
+    return f"used {key.used_at:%Y-%m-%d}" if key.used_at else "never used"
+
+
+def _printable(text: str) -> str:
+    """A name on a terminal: nothing in it moves the cursor or begins a line."""
+    return "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _read(path: Path | None) -> str:
@@ -296,6 +363,18 @@ def _stored(committed: Committed | None) -> str:
     """How many entries each document has now."""
     after = committed.after if committed is not None else Snapshot()
     return ", ".join(f"{FILENAMES[target]} {len(after.of(target))}" for target in Target)
+
+
+def _left_out(committed: Committed | None, given: Mapping[Target, Sequence[str]]) -> str:
+    """How many of the entries given are the same as another, if any; the rest is all there is now."""
+    after = committed.after if committed is not None else Snapshot()
+    same = sum(len(texts) for texts in given.values()) - sum(len(after.of(target)) for target in Target)
+    return f"; {same} duplicate{'s' if same > 1 else ''} left out" if same else ""
+
+
+def _began(committed: Committed) -> bool:
+    """Whether there was nothing before."""
+    return not any(committed.before.of(target) for target in Target)
 
 
 COMMANDS: Mapping[str, Callable[[Desk, argparse.Namespace], None]] = {

@@ -16,6 +16,8 @@ _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _MIN_KEY_BYTES = 32
+#: In a path: what is longer might be a key, as gateways put it there.
+_LONGEST_WORD = 15
 _CLAIM_RULE = "claim:"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -161,6 +163,12 @@ def origin_of(url: str) -> str:
     default = {"http": 80, "https": 443}.get(parts.scheme)
     port = "" if parts.port in (None, default) else f":{parts.port}"
     return f"{parts.scheme}://{host}{port}"
+
+
+def shown_url(url: str) -> str:
+    """A web address for a terminal: no user, no query, and no part of the path that is long enough to be a key."""
+    parts = urlsplit(url).path.rstrip("/").split("/")
+    return origin_of(url) + "/".join(part if len(part) <= _LONGEST_WORD else "…" for part in parts)
 
 
 def networks(value: str) -> tuple[IPNetwork, ...]:

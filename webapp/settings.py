@@ -19,6 +19,7 @@ from webapp.auth.operators import OperatorRule
 
 PREFIX = "REMEMBRANCER_"
 _SECRET_FILE = "secret.key"  # noqa: S105 - the name of a file
+_NO_KEY = "what stands there is no key; delete it, and the next start makes one"
 
 
 class Command(StrEnum):
@@ -383,5 +384,7 @@ def _kept_secret_key(data_dir: Path) -> bytes:
             finally:
                 fresh.unlink()
         return values.secret_key(kept.read_text(encoding="utf-8").strip())
-    except (OSError, ValueError):
-        raise SettingsError((f"REMEMBRANCER_DATA_DIR cannot keep the secret key in its file {_SECRET_FILE}",)) from None
+    except (OSError, ValueError) as error:
+        # The words of a ValueError are `secret_key`'s, or those of bytes that are no text and might be the key.
+        why = (error.strerror or "no access").lower() if isinstance(error, OSError) else _NO_KEY
+        raise SettingsError((f"REMEMBRANCER_DATA_DIR cannot keep the secret key in {kept}: {why}",)) from None

@@ -67,6 +67,24 @@ class DataFolder:
         except OSError as error:
             raise DataFolderNotWritable(self.given, _reason(error)) from None
 
+    def is_made(self) -> bool:
+        """Whether there are data, or a server that is making them. Makes nothing; what may not be looked at counts."""
+        try:
+            if self.data.exists():
+                return True
+            lock = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
     def try_lock(self, *, lasting: bool) -> bool:
         """Take the lock if nobody has it. The kernel gives it back when this process ends, however it ends."""
         try:

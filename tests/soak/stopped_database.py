@@ -17,8 +17,9 @@ def stopped_database(url: str) -> Iterator[None]:
     paused: list[int] = []
     try:
         for pid in family(postmaster_of(url)):
-            os.kill(pid, signal.SIGSTOP)
-            paused.append(pid)
+            with suppress(ProcessLookupError):  # one that was just ending, as the one that was asked is
+                os.kill(pid, signal.SIGSTOP)
+                paused.append(pid)
         yield
     finally:
         for pid in paused:

@@ -10,7 +10,7 @@ from tests.database import make_organization
 from tests.webapp.command import clean_environ, finished, free_port, started
 from webapp import cli
 from webapp.arguments import parse_arguments
-from webapp.settings import SETTINGS
+from webapp.settings import SETTINGS, Command, load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +143,58 @@ def test_only_what_was_to_be_stopped_is_done_when_it_is_stopped(
 
     monkeypatch.setattr(cli, "load_settings", interrupt)
     assert cli.main([command]) == status
+
+
+def test_a_folder_for_metrics_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    """It is needed before anything can be imported, and there is no traceback all the same."""
+    environ = clean_environ(PROMETHEUS_MULTIPROC_DIR=str(tmp_path / "nowhere"))
+    done = finished("dev", cwd=tmp_path, environ=environ)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert_one_line(done.stderr, "PROMETHEUS_MULTIPROC_DIR")
+    assert list(tmp_path.iterdir()) == []
+
+
+# What is said at the start.
+
+
+def greeting(tmp_path: Path, **environ: str) -> list[str]:
+    settings = load_settings(environ, Command.DEV, data_dir=tmp_path)
+    return cli._greeting(settings, settings.public_url).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("environ", "line"),
+    [
+        ({}, "The rehearsal model answers. For a real one set OPENAI_API_KEY or OPENAI_BASE_URL."),
+        ({"OPENAI_API_KEY": "velvet-otter-91"}, "gpt-5-mini at OpenAI answers."),
+        (
+            {"OPENAI_BASE_URL": "http://127.0.0.1:8122/v1/", "REMEMBRANCER_MODEL": "mock-model"},
+            "mock-model at http://127.0.0.1:8122/v1 answers.",
+        ),
+        (
+            {"OPENAI_BASE_URL": "https://gateway.example/velvet-otter-91-velvet/v1"},
+            "gpt-5-mini at https://gateway.example/…/v1 answers.",
+        ),
+    ],
+)
+def test_dev_says_which_model_answers(environ: dict[str, str], line: str, tmp_path: Path) -> None:
+    """Its name and where it is; nothing that might be a key."""
+    said = greeting(tmp_path, **environ)
+    assert said[2] == line
+    assert "velvet-otter" not in "".join(said)
+
+
+@pytest.mark.parametrize(
+    ("environ", "end"),
+    [
+        ({}, " The operators' pages open for operator."),
+        ({"REMEMBRANCER_OPERATORS": "ada, claim:role=admin, bob"}, " The operators' pages open for ada, bob."),
+        ({"REMEMBRANCER_OPERATORS": "claim:role=admin"}, " believes every name."),
+    ],
+)
+def test_dev_names_the_operators_there_really_are(environ: dict[str, str], end: str, tmp_path: Path) -> None:
+    """Those whom the local page can sign in; it proves no claim."""
+    assert greeting(tmp_path, **environ)[1].endswith(end)
 
 
 # The schema.

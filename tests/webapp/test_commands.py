@@ -12,10 +12,12 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Engine
 
 from memory_core.database.tables import api_keys, audit_log, owners
+from memory_core.errors import OwnerGone, StorageFailed
 from tests.database import rows
 from tests.webapp.product import running_product
 from tests.webapp.test_cli import served_settings
 from webapp import cli
+from webapp.audit import Auditor
 
 Say = Callable[..., tuple[int, str, str]]
 ADA = ("--agent", "default", "--subject", "ada")
@@ -57,10 +59,30 @@ def test_a_key_is_printed_once_and_alone(say: Say, engine: Engine) -> None:
     [row] = rows(engine, sa.select(api_keys))
     assert secret.encode() not in bytes(row["secret_digest"])
     assert row["scopes"] == ["agents", "memory:seed"]
-    assert say("keys", "list")[1].startswith(f"{key_id}  never used, until ")
     assert say("keys", "revoke", key_id) == (0, f"Revoked: {key_id}.\n", "")
     assert "revoked" in say("keys", "list")[1]
     assert say("keys", "revoke", "none")[0] == 1
+    assert audited(engine) == [("command", "key_created"), ("command", "key_revoked")]
+
+
+def test_keys_are_listed_in_columns_under_their_names(say: Say) -> None:
+    """A key that never expires says so, and one without a name too; nothing in a name begins a line."""
+    assert say("keys", "list")[1] == "There are no keys. Make one: remembrancer keys create\n"
+    say("keys", "create", "--scopes", "erase")
+    say("keys", "create", "--name", "the\nshop", "--scopes", "agents,erase", "--days", "30")
+    head, shop, nameless = say("keys", "list")[1].splitlines()
+    assert re.fullmatch(r"ID {16}STATE {7}EXPIRES {5}SCOPES {8}NAME", head)
+    assert re.fullmatch(r"[0-9a-f]{16}  never used  \d{4}-\d\d-\d\d  agents,erase  the\?shop", shop)
+    assert re.fullmatch(r"[0-9a-f]{16}  never used  never {7}erase {9}\(no name\)", nameless)
+
+
+def test_a_key_that_is_revoked_again_is_said_to_have_been(say: Say, engine: Engine) -> None:
+    """Its end stays when it was, and the audit log has one line about it."""
+    key_id = say("keys", "create")[1].split("_")[1]
+    say("keys", "revoke", key_id)
+    [before] = rows(engine, sa.select(api_keys.c.revoked_at))
+    assert say("keys", "revoke", key_id) == (0, f"It was revoked already: {key_id}.\n", "")
+    assert rows(engine, sa.select(api_keys.c.revoked_at)) == [before]
     assert audited(engine) == [("command", "key_created"), ("command", "key_revoked")]
 
 
@@ -122,6 +144,46 @@ def test_files_go_out_and_come_back(say: Say, seed_file: str, tmp_path: Path, en
     assert audited(engine)[-2:] == [("command", "memory_imported"), ("command", "memory_replaced")]
 
 
+def test_an_export_that_failed_is_not_noted(say: Say, seed_file: str, tmp_path: Path, engine: Engine) -> None:
+    """Nothing could be written, so nobody took anything out; the same export, written, is noted."""
+    (tmp_path / "file").write_text("")
+    say("seed", *ADA, seed_file)
+    status, out, told = say("export", *ADA, str(tmp_path / "file" / "out"))
+    assert (status, out) == (1, "")
+    assert "cannot write to" in told
+    assert audited(engine) == [("command", "memory_seeded")]
+    assert say("export", *ADA, str(tmp_path / "out"))[0] == 0
+    assert audited(engine) == [("command", "memory_seeded"), ("command", "memory_exported")]
+
+
+@pytest.mark.parametrize(("error", "says"), [(StorageFailed, "may have no line"), (OwnerGone, "erased meanwhile")])
+def test_an_export_that_could_not_be_noted_names_the_files(
+    say: Say, seed_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception], says: str
+) -> None:
+    """They are there, so the failure says so."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    say("seed", *ADA, seed_file)
+    monkeypatch.setattr(Auditor, "record", fail)
+    status, out, told = say("export", *ADA, str(tmp_path / "out"))
+    assert (status, out) == (1, "")
+    for words in (str(tmp_path / "out" / "USER.md"), "were written", says):
+        assert words in told
+    assert (tmp_path / "out" / "USER.md").exists()
+
+
+def test_what_takes_the_place_of_nothing_is_imported(say: Say, tmp_path: Path, engine: Engine) -> None:
+    """Printed and noted as what it was; the next one does replace."""
+    (tmp_path / "USER.md").write_text("Likes coffee.\n§\nKeeps bees.")
+    assert say("import", *ADA, "--replace", str(tmp_path)) == (0, "Imported: USER.md 2, MEMORY.md 0.\n", "")
+    (tmp_path / "USER.md").write_text("Likes tea.\n§\nLikes tea.")
+    replaced = "Replaced: USER.md 1, MEMORY.md 0 now; 1 duplicate left out.\n"
+    assert say("import", *ADA, "--replace", str(tmp_path)) == (0, replaced, "")
+    assert audited(engine) == [("command", "memory_imported"), ("command", "memory_replaced")]
+
+
 def test_a_link_that_leads_nowhere_is_no_empty_document(say: Say, seed_file: str, tmp_path: Path) -> None:
     """Read as one, it would take everything away."""
     say("seed", *ADA, seed_file)
@@ -181,10 +243,10 @@ def test_what_was_put_in_place_counts_as_a_beginning(say: Say, seed_file: str, t
 
 
 def test_a_seed_comes_through_standard_input(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`-` reads it; what is stored is counted, not what was sent."""
-    twice = orjson.dumps({"userMemoryEntries": ["Likes tea.", "Likes tea."]})
+    """`-` reads it; what is stored is counted, and what of it was there twice."""
+    twice = orjson.dumps({"userMemoryEntries": ["Likes tea."] * 3})
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(twice)))
-    assert say("seed", *ADA, "-") == (0, "Seeded: USER.md 1, MEMORY.md 0.\n", "")
+    assert say("seed", *ADA, "-") == (0, "Seeded: USER.md 1, MEMORY.md 0; 2 duplicates left out.\n", "")
 
 
 def test_a_key_that_cannot_be_printed_is_not_made(say: Say, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,14 +285,43 @@ def test_a_replaced_memory_is_told_to_the_person(say: Say, database_url: str, tm
 
 @pytest.mark.invariant("I35")
 def test_erasing_leaves_no_row_that_holds_the_person(say: Say, seed_file: str, engine: Engine) -> None:
-    """It asks for --yes where nobody can be asked; erasing nobody is no fault; the log names nobody."""
+    """It says whom; erasing nobody is no fault, and told as what it is; the log names nobody."""
     say("seed", *ADA, seed_file)
-    assert say("erase", *ADA)[0] == 1
-    assert say("erase", *ADA, "--yes")[0] == 0
-    assert say("erase", *ADA, "--yes")[0] == 0
+    assert say("erase", *ADA, "--yes")[1].startswith("Erased ada from agent default. ")
+    status, out, _ = say("erase", *ADA, "--yes")
+    assert status == 0
+    assert out.startswith("Nothing to erase: agent default knows nobody named ada.")
     assert rows(engine, sa.select(owners)) == []
     assert [row["owner_id"] for row in rows(engine, sa.select(audit_log))] == [None, None, None]
     assert say("seed", *ADA, seed_file)[0] == 0
+
+
+def test_erasing_names_whom_before_it_asks_for_yes(say: Say, seed_file: str, engine: Engine) -> None:
+    """Where nobody can type the name: whom it is about, or that there is nobody; nothing is deleted or noted."""
+    status, _, told = say("erase", *ADA)
+    assert (status, told) == (1, "remembrancer: agent default knows nobody named ada; nothing was deleted\n")
+    say("seed", *ADA, seed_file)
+    status, _, told = say("erase", *ADA)
+    assert status == 1
+    assert "everything that agent default has about ada" in told
+    assert "--yes" in told
+    assert len(rows(engine, sa.select(owners))) == 1
+    assert audited(engine) == [("command", "memory_seeded")]
+
+
+@pytest.mark.parametrize(("typed", "status", "left"), [("ada", 0, 0), ("bob", 1, 1), ("", 1, 1)])
+def test_only_the_name_itself_lets_a_terminal_erase(
+    say: Say, seed_file: str, engine: Engine, monkeypatch: pytest.MonkeyPatch, typed: str, status: int, left: int
+) -> None:
+    """The question says whom it is about; another name, or none, deletes nothing."""
+    say("seed", *ADA, seed_file)
+    terminal = io.StringIO(f"{typed}\n" if typed else "")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    done, _, told = say("erase", *ADA)
+    assert done == status
+    assert told.startswith("This deletes everything that agent default has about ada, and cannot be undone.\n")
+    assert len(rows(engine, sa.select(owners))) == left
 
 
 def test_an_agent_that_is_not_there_is_named(say: Say, seed_file: str) -> None:
@@ -259,9 +350,45 @@ def test_wrong_usage_is_told_as_such(arguments: tuple[str, ...]) -> None:
     assert raised.value.code == 2
 
 
-def test_a_command_works_in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The embedded database is started, migrated and stopped for it; the key works afterwards."""
+def test_what_brings_something_makes_its_data_folder_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The embedded database is made, started, migrated and stopped for the command; the second time it is there."""
     for name in served_settings(""):
         monkeypatch.delenv(name, raising=False)
-    assert cli.main(("keys", "create", "--data-dir", str(tmp_path / "data"))) == 0
+    folder = tmp_path / "data"
+    for is_made in (True, False):
+        assert cli.main(("keys", "create", "--data-dir", str(folder))) == 0
+        assert (f"A new data folder is made at {folder}." in capsys.readouterr().err) is is_made
     assert not (tmp_path / "data" / "postgres" / "data" / "postmaster.pid").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("probe",),
+        ("keys", "list"),
+        ("keys", "revoke", "0123456789abcdef"),
+        ("export", *ADA),
+        ("erase", *ADA, "--yes"),
+    ],
+)
+def test_a_command_that_reads_or_removes_makes_no_data_folder(
+    arguments: tuple[str, ...],
+    tmp_path: Path,
+    seed_file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Typed in the wrong folder it says so, and leaves that folder as it was."""
+    for name in served_settings(""):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "USER.md").write_text("Likes tea.")
+    before = sorted(tmp_path.iterdir())
+    assert cli.main(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"remembrancer: there is no data folder at {tmp_path / '.remembrancer'}. "
+        "Run it where `remembrancer dev` runs, or name it with --data-dir.\n"
+    )
+    assert sorted(tmp_path.iterdir()) == before

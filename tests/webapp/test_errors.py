@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope, Send
 import agent
 import memory_core
 import webapp
-from agent.errors import AgentError, MessageRefused, ModelBusy, ModelFault
+from agent.errors import AgentError, ConversationNotFound, MessageRefused, ModelBusy, ModelFault, TurnNotFound
 from memory_core.errors import MemoryCoreError, OperationRefused, RefusalCode, StorageFailed
 from tests.webapp.asking import asking, http_scope, receive_of
 from webapp.error_pages import EXCEPTION_HANDLERS, ServerEdge, words_for
@@ -134,6 +134,8 @@ async def gone(_: Request) -> Response:
 
 ERRORS: dict[str, Exception] = {
     "missing": NotFound(),
+    "theirs": ConversationNotFound(),
+    "turn": TurnNotFound(),
     "needed": SignInNeeded(),
     "storage": StorageFailed("57014"),
     "teapot": HTTPException(418, headers={"X-Brew": "tea"}),
@@ -144,6 +146,7 @@ SITE = ResponseHeaders(
         routes=[
             Route("/fail/{name}", fail, methods=["GET", "POST"]),
             Route("/v1/fail/{name}", fail),
+            Route("/chats/{name}", fail),
             Route("/half", half),
             Route("/gone", gone),
             Route("/well", lambda _: PlainTextResponse("well")),
@@ -172,6 +175,27 @@ async def test_an_address_that_does_not_exist_looks_like_one_that_is_somebody_el
         nowhere, hidden = await client.get("/nowhere"), await client.get("/fail/missing")
     pages = [answer.text.replace(answer.headers["x-request-id"], "") for answer in (nowhere, hidden)]
     assert pages[0] == pages[1]
+
+
+@pytest.mark.parametrize("path", ["/fail/missing", "/nowhere", "/operator", "/chatsy"])
+async def test_an_address_of_no_chat_says_nothing_of_chats(path: str) -> None:
+    """There is no such page, or it is not for this person; the way on is the start page."""
+    async with asking(SITE) as client:
+        answer = await client.get(path)
+    assert answer.status_code == 404
+    assert "This page does not exist, or it is not yours to see." in answer.text
+    assert "The chat may" not in answer.text
+    assert 'href="/">Go to the start page</a>' in answer.text
+
+
+async def test_a_chat_that_is_not_there_sounds_like_one_that_is_somebody_elses() -> None:
+    """The words are those of the address, whatever kind of error it was."""
+    async with asking(SITE) as client:
+        answers = [await client.get(f"/chats/{name}") for name in ("missing", "theirs", "turn", "no/such/route")]
+    pages = {answer.text.replace(answer.headers["x-request-id"], "") for answer in answers}
+    assert [answer.status_code for answer in answers] == [404] * 4
+    assert len(pages) == 1
+    assert "The chat may have been deleted" in pages.pop()
 
 
 async def test_htmx_gets_a_partial_with_the_same_words() -> None:

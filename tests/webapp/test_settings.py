@@ -68,6 +68,26 @@ def test_a_data_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         load_settings({}, Command.DEV, data_dir=taken)
 
 
+def test_a_data_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path: Path) -> None:
+    """Path and reason, in one sentence."""
+    (tmp_path / "taken").write_text("")
+    folder = tmp_path / "taken" / "data"
+    with pytest.raises(SettingsError) as refused:
+        load_settings({"REMEMBRANCER_DATA_DIR": str(folder)}, Command.DEV)
+    said = f"REMEMBRANCER_DATA_DIR cannot keep the secret key in {folder / 'secret.key'}: not a directory"
+    assert refused.value.problems == (said,)
+
+
+@pytest.mark.parametrize("content", [b"velvet-otter", b"velvet-otter\xff" * 9])
+def test_a_kept_key_that_is_none_is_told_without_its_text(tmp_path: Path, content: bytes) -> None:
+    """Too short, or no text: the file is named, and what to do."""
+    (tmp_path / "secret.key").write_bytes(content)
+    with pytest.raises(SettingsError) as refused:
+        load_settings({}, Command.DEV, data_dir=tmp_path)
+    assert f"{tmp_path / 'secret.key'}: what stands there is no key; delete it" in str(refused.value)
+    assert "velvet-otter" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [

@@ -90,15 +90,17 @@ def list_keys(connection: Connection, organization_id: str) -> tuple[ApiKey, ...
     return tuple(map(_key, rows))
 
 
-def revoke_key(unit: Unit, organization_id: str, key_id: str) -> None:
-    """End a key; one that is over stays so. Its running turns are the caller's to stop. Raises NotFound."""
+def revoke_key(unit: Unit, organization_id: str, key_id: str) -> bool:
+    """End a key, unless it was revoked before (False). Its running turns are the caller's to stop. Raises NotFound."""
+    this = sa.and_(api_keys.c.id == key_id, api_keys.c.organization_id == organization_id)
     revoked = unit.connection.execute(
-        sa.update(api_keys)
-        .where(api_keys.c.id == key_id, api_keys.c.organization_id == organization_id)
-        .values(revoked_at=sa.func.coalesce(api_keys.c.revoked_at, _NOW))
+        sa.update(api_keys).where(this, api_keys.c.revoked_at.is_(None)).values(revoked_at=_NOW)
     )
-    if revoked.rowcount != 1:
+    if revoked.rowcount:
+        return True
+    if unit.connection.execute(sa.select(api_keys.c.id).where(this)).one_or_none() is None:
         raise NotFound
+    return False
 
 
 def authenticate(unit: Unit, organization_id: str, presented: str) -> ApiKey | None:

@@ -241,6 +241,21 @@ class TestSharing:
                 assert second.told["is_owner"]
                 assert run_sql(second.told["url"], "SELECT 1") == [(1,)]
 
+    def test_a_folder_is_made_once_it_holds_data_or_somebody_makes_them(self, folder: Path, place: Path) -> None:
+        """Looking makes nothing, and leaves the lock to others."""
+        assert DataFolder(folder).is_made()
+        empty = DataFolder(place / "empty")
+        assert not empty.is_made()
+        assert not (place / "empty").exists()
+        empty.prepare()
+        assert not empty.is_made()
+        assert empty.try_lock(lasting=True)
+        assert DataFolder(place / "empty").is_made()
+        empty.unlock()
+        assert not DataFolder(place / "empty").is_made()
+        assert empty.try_lock(lasting=True)
+        empty.unlock()
+
     def test_an_owner_waits_for_a_short_command_to_finish(self, folder: Path) -> None:
         """`dev` right after `migrate` is no conflict."""
         with owner_process(folder, "attach") as command:

@@ -60,8 +60,9 @@ async def revoke(request: Request) -> Response:
     if all(key.id != key_id for key in await _keys(request)):
         raise NotFound
 
-    def work(unit: Unit) -> int:
-        revoke_key(unit, services.organization.id, key_id)
+    def work(unit: Unit) -> int | None:
+        if not revoke_key(unit, services.organization.id, key_id):
+            return None
         return auditor(services, operator).record(unit.connection, Action.KEY_REVOKED, key=key_id)
 
     line = await services.change(work)
