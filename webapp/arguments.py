@@ -43,12 +43,14 @@ def _memory_commands(commands: "Commands") -> None:
         commands, "seed", "give an agent its beginning about a person; refused if there is anything already"
     )
     _whose(seed)
+    seed.set_defaults(makes_data=True)
     seed.add_argument("file", metavar="FILE", help='{"userMemoryEntries": […], "agentMemoryEntries": […]}; - reads it')
     export = _command(commands, "export", "write a person's memory to USER.md and MEMORY.md")
     _whose(export)
     export.add_argument("--force", action="store_true", help="write over files that are there")
     bring = _command(commands, "import", "read a person's memory from USER.md and MEMORY.md; create-only like seed")
     _whose(bring)
+    bring.set_defaults(makes_data=True)
     bring.add_argument(
         "--replace", action="store_true", help="put it in the place of what is there; the person is told"
     )
@@ -67,6 +69,7 @@ def _key_commands(commands: "Commands") -> None:
     keys = _command(commands, "keys", "make, list and revoke the keys of the HTTP API")
     verbs = keys.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
     create = _command(verbs, "create", "make a key and print it, this once")
+    create.set_defaults(makes_data=True)
     create.add_argument("--name", default="", help="what it is for")
     create.add_argument(
         "--scopes", type=_scopes, default=tuple(Scope), metavar="A,B", help=f"of {', '.join(Scope)} (all of them)"
@@ -86,6 +89,7 @@ def _whose(parser: argparse.ArgumentParser) -> None:
 def _command(commands: "Commands", name: str, meaning: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=meaning, description=f"{meaning[0].upper()}{meaning[1:]}.")
     parser.add_argument("--data-dir", type=Path, help="where the embedded database and local keys are kept")
+    parser.set_defaults(makes_data=False)
     return parser
 
 

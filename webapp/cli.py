@@ -143,8 +143,7 @@ def _probe(options: argparse.Namespace) -> None:
 def _operate(options: argparse.Namespace) -> None:
     """A command of an operator, on the configured database or on the embedded one, which may be running."""
     settings = load_settings(None, Command(options.command), data_dir=options.data_dir)
-    brings = options.command in (Command.SEED, Command.IMPORT) or getattr(options, "verb", "") == "create"
-    if not brings:
+    if not options.makes_data:
         _require_data(settings)
     elif not _has_data(settings):
         print(f"A new data folder is made at {settings.data_dir}.", file=sys.stderr)

@@ -16,16 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.errors import AgentError, MessageRefused, ModelBusy
 from memory_core.errors import MemoryCoreError, OperationRefused, StorageFailed
-from webapp.error_words import CHAT_NOT_FOUND, HTTP_WORDS, UNEXPECTED, WORDS, Words
-from webapp.errors import (
-    IdentityInvalid,
-    NotFound,
-    ProviderRefused,
-    SignInNeeded,
-    TooManySignIns,
-    TooManyWrongKeys,
-    WebError,
-)
+from webapp.error_words import HTTP_WORDS, UNEXPECTED, WORDS, Words
+from webapp.errors import IdentityInvalid, ProviderRefused, SignInNeeded, TooManySignIns, TooManyWrongKeys, WebError
 from webapp.local_path import local_path
 from webapp.render import render, render_partial
 from webapp.words import REFUSALS, too_long
@@ -53,7 +45,7 @@ def error_response(request: Request, error: Exception) -> Response:
     """The response to `request` that failed with `error`, in the form the asker reads."""
     if isinstance(error, SignInNeeded) and request.method in _SAFE_METHODS and _wants_page(request):
         return RedirectResponse(sign_in_path(request), status_code=303)
-    words = _at(request, words_for(error))
+    words = words_for(error)
     note(request, error, words)
     response = _json(request, words) if _wants_json(request) else _page(request, words)
     if isinstance(error, HTTPException) and error.headers:
@@ -107,12 +99,6 @@ class ServerEdge:
             response = error_response(request, error)
             if not started:
                 await response(scope, receive, send)
-
-
-def _at(request: Request, words: Words) -> Words:
-    """What is said at this address. It alone decides, so what is not there and what is not yours sound the same."""
-    is_chat = str(request.scope["path"]).startswith("/chats/")
-    return CHAT_NOT_FOUND if is_chat and words is WORDS[NotFound] else words
 
 
 def _message_refused(error: MessageRefused) -> str:

@@ -66,17 +66,7 @@ _NOT_FOUND = Words(
     404,
     "not_found",
     "There is nothing at this address",
-    "This page does not exist, or it is not yours to see. The address may be mistyped. Nothing of yours was changed.",
-    ("Go to the start page", "/"),
-)
-
-#: Said instead at every address below a chat's, whatever is or is not there.
-CHAT_NOT_FOUND = Words(
-    404,
-    "not_found",
-    "There is nothing at this address",
-    "The chat may have been deleted, the address mistyped, or it belongs to someone else. "
-    "Nothing of yours was changed.",
+    "It may have been deleted, the address may be mistyped, or it is not yours to see. Nothing of yours was changed.",
 )
 
 _SIGNED_OUT = Words(

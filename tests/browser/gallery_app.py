@@ -121,7 +121,7 @@ async def memory_state(request: Request) -> Response:
 async def error(request: Request) -> Response:
     context = {
         "status": 404, "title": "There is nothing at this address", "action_label": "Go to your chats",
-        "text": "The chat may have been deleted, the address mistyped, or it belongs to someone else. "
+        "text": "It may have been deleted, the address may be mistyped, or it is not yours to see. "
         "Nothing of yours was changed.",
         "action_path": "/chats", "request_id": "7f3c-19ab",
     }  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +20,9 @@ WAIT_SECONDS = 10.0
 UNHURRIED = settings(deadline=None)
 """For properties: a busy machine is no counter-example."""
 
+#: Unlikely words, to be searched for wherever they must not be.
+SENTINEL = "the-violet-otter-sleeps"
+QUESTION_WITH_SENTINEL = ModelRequest("m", ({"role": "user", "content": SENTINEL},))
 QUESTION = ModelRequest("model-x", ({"role": "user", "content": "Hello?"},))
 
 
@@ -63,3 +68,11 @@ async def adapter(server: ModelServer, **settings: float) -> AsyncIterator[ChatC
         yield made
     finally:
         await made.close()
+
+
+def assert_says_nothing(error: ModelError) -> None:
+    """No word of the question or of the provider is in the error, whatever is printed of it."""
+    told = [str(error), repr(error), repr(error.args), repr(vars(error)), "".join(traceback.format_exception(error))]
+    assert not re.search(SENTINEL, "\n".join(told))
+    assert error.__cause__ is None
+    assert error.__context__ is None
