@@ -70,7 +70,9 @@ class Receipt:
     has_changed_since: bool = False
 
     def beside(self, snapshot: Snapshot | None) -> "Receipt":
-        """The receipt as it is beside memory as it is now: what was changed since cannot be undone."""
+        """The receipt as it is beside memory as it is now: what was changed since cannot be undone. Whether there is
+        room for what comes back is judged at the undo.
+        """
         if snapshot is None or not self.can_be_undone or all(stands(snapshot, change) for change in self.changes):
             return self
         return replace(self, can_be_undone=False, has_changed_since=True)

@@ -70,17 +70,17 @@ def _key_commands(commands: "Commands") -> None:
     verbs = keys.add_subparsers(dest="verb", required=True, metavar="create|list|revoke")
     create = _command(verbs, "create", "make a key and print it, this once")
     create.set_defaults(makes_data=True)
-    create.add_argument("--name", default="", help="what it is for")
+    create.add_argument("--name", default="", type=_text, help="what it is for")
     create.add_argument(
         "--scopes", type=_scopes, default=tuple(Scope), metavar="A,B", help=f"of {', '.join(Scope)} (all of them)"
     )
     create.add_argument("--days", type=_days, help="for how long it is valid (for ever)")
     _command(verbs, "list", "show every key and what became of it")
-    _command(verbs, "revoke", "end a key and what runs with it").add_argument("key", metavar="ID")
+    _command(verbs, "revoke", "end a key and what runs with it").add_argument("key", metavar="ID", type=_text)
 
 
 def _whose(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--agent", required=True, metavar="A", help="an agent's id, or `default`")
+    parser.add_argument("--agent", required=True, metavar="A", type=_text, help="an agent's id, or `default`")
     parser.add_argument(
         "--subject", required=True, metavar="S", type=_subject, help="the person, as sign-in names them"
     )
@@ -126,6 +126,15 @@ def _scopes(text: str) -> tuple[Scope, ...]:
         return tuple(Scope(scope.strip()) for scope in text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"scopes are {', '.join(Scope)}") from None
+
+
+def _text(text: str) -> str:
+    """What the shell gave, if it is text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise argparse.ArgumentTypeError("it is not text in UTF-8") from None
+    return text
 
 
 def _subject(text: str) -> str:

@@ -69,7 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _told(words: str) -> int:
-    print(f"remembrancer: {words}", file=sys.stderr)
+    """One line that moves no cursor, whatever names it repeats."""
+    line = "".join(char if char.isprintable() or char == "\n" else "?" for char in words)
+    print(f"remembrancer: {line}", file=sys.stderr)
     return 1
 
 

@@ -93,7 +93,7 @@ def read_panel(connection: Connection, owner: Owner, opened: Opened, *, recent: 
     imported: Receipt | None = None
     changes: tuple[Receipt, ...] = ()
     if memory.owner_id is not None:
-        imported = find_latest_import(connection, memory.owner_id)
+        imported = _standing(find_latest_import(connection, memory.owner_id), memory)
         kept = find_undoable_receipts(connection, memory.owner_id, limit=recent) if recent else ()
         changes = tuple(receipt.beside(memory.snapshot) for receipt in kept)
     return PanelData(memory, owner.agent_id, agents, origin, imported, changes)
@@ -138,6 +138,12 @@ def person_view(person: Person, secret_key: bytes) -> PersonView:
     """The person as a page shows them; drafts are kept under a name that says nothing about them."""
     scope = hmac.new(secret_key, b"draft\0" + person.subject.encode(), hashlib.sha256).hexdigest()[:16]
     return PersonView(person.label, person.csrf_token, scope, person.is_operator)
+
+
+def _standing(receipt: Receipt | None, memory: MemoryView) -> Receipt | None:
+    """A receipt, unless memory has moved on from it: then it is one of the earlier changes."""
+    beside = receipt.beside(memory.snapshot) if receipt is not None else None
+    return None if beside is None or beside.has_changed_since else beside
 
 
 def _imported(data: PanelData) -> ReceiptView | None:

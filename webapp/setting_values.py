@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from webapp.auth.operators import CHANGEABLE, SUBJECT, OperatorRule
 
@@ -16,8 +16,6 @@ _TRUE = frozenset({"true", "1", "yes", "on"})
 _FALSE = frozenset({"false", "0", "no", "off"})
 _SLUG = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,62}[a-z0-9])?")
 _MIN_KEY_BYTES = 32
-#: In a path: what is longer might be a key, as gateways put it there.
-_LONGEST_WORD = 15
 _CLAIM_RULE = "claim:"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -118,7 +116,7 @@ def secret_key(value: str) -> bytes:
 
 
 def database_url(value: str) -> str:
-    if value and urlsplit(value).scheme not in ("postgresql", "postgres"):
+    if value and _parts(value).scheme not in ("postgresql", "postgres"):
         raise ValueError("must begin with postgresql://")
     return value
 
@@ -127,7 +125,7 @@ def web_url(value: str) -> str:
     """An http(s) address without query or fragment; kept as it is, because an issuer is compared letter by letter."""
     if not value:
         return value
-    parts = urlsplit(value)
+    parts = _parts(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("must be an address such as https://example.org")
     if parts.query or parts.fragment or parts.username or parts.password:
@@ -166,9 +164,9 @@ def origin_of(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A web address for a terminal: no user, no query, and no part of the path that is long enough to be a key."""
-    parts = urlsplit(url).path.rstrip("/").split("/")
-    return origin_of(url) + "/".join(part if len(part) <= _LONGEST_WORD else "…" for part in parts)
+    """A web address for a terminal: its origin, and a path that everybody uses; gateways put keys into other paths."""
+    path = urlsplit(url).path.rstrip("/")
+    return origin_of(url) + (path if path in ("", "/v1") else "/…")
 
 
 def networks(value: str) -> tuple[IPNetwork, ...]:
@@ -176,6 +174,17 @@ def networks(value: str) -> tuple[IPNetwork, ...]:
         return tuple(ipaddress.ip_network(part, strict=False) for part in words(value))
     except ValueError:
         raise ValueError("must be a comma list of addresses or networks, such as 10.0.0.0/8") from None
+
+
+def _parts(value: str) -> SplitResult:
+    """The words of `urlsplit` repeat what stands in the address, a password too: these are our own."""
+    try:
+        parts = urlsplit(value)
+    except ValueError:
+        raise ValueError("must be an address whose host and port can be read") from None
+    if not value.isprintable():
+        raise ValueError("must be an address without control characters")
+    return parts
 
 
 def _check_port(value: str) -> None:

@@ -173,7 +173,7 @@ def greeting(tmp_path: Path, **environ: str) -> list[str]:
         ),
         (
             {"OPENAI_BASE_URL": "https://gateway.example/velvet-otter-91-velvet/v1"},
-            "gpt-5-mini at https://gateway.example/…/v1 answers.",
+            "gpt-5-mini at https://gateway.example/… answers.",
         ),
     ],
 )
@@ -322,3 +322,25 @@ def test_a_killed_serve_takes_its_workers_with_it(database_url: str, tmp_path: P
         serve.read_until("Ctrl-C")
         serve.stop(signal.SIGKILL)
         serve.rest()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("keys", "revoke", "a\udcff"),
+        ("keys", "create", "--name", "a\udcff"),
+        ("erase", "--agent", "d\udcff", *"--subject s".split()),
+    ],
+)
+def test_bytes_that_are_no_text_are_wrong_usage(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Said by the command line itself, before anything is looked at or made."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert "it is not text in UTF-8" in capsys.readouterr().err
+
+
+def test_what_is_told_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that is repeated in an error has lost its control characters."""
+    assert cli._told("there is no agent \x1b[31mred") == 1
+    assert capsys.readouterr().err == "remembrancer: there is no agent ?[31mred\n"

@@ -165,6 +165,9 @@ def test_commands_of_the_database_need_only_the_database(command: Command) -> No
         ("REMEMBRANCER_OIDC_SCOPES", "profile email"),
         ("REMEMBRANCER_ORGANIZATION", "Upper Case"),
         ("OPENAI_BASE_URL", "localhost:11434"),
+        ("OPENAI_BASE_URL", "https://u:hunter2@ex\u2100mple.org"),
+        ("OPENAI_BASE_URL", "https://example.org/\x1b[31mhunter2/v1"),
+        ("REMEMBRANCER_DATABASE_URL", "postgresql://u:hunter2@d\uff0fb/app"),
         ("REMEMBRANCER_MEMORY_ENABLED", "maybe"),
         ("REMEMBRANCER_UNDO_HOURS", "-1"),
         ("REMEMBRANCER_TURN_SECONDS", "86401"),
@@ -182,6 +185,7 @@ def test_a_wrong_value_stops_the_start_and_is_named_but_not_repeated(name: str, 
 
     assert problem.startswith(f"{name} must ")
     assert value not in problem
+    assert "hunter2" not in problem
 
 
 @pytest.mark.parametrize(

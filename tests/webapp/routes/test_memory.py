@@ -176,6 +176,19 @@ def test_without_script_undo_and_forget_now_lead_back_to_the_page(product: Produ
         assert told in answer.text
 
 
+def test_an_import_that_memory_has_moved_on_from_is_an_earlier_change(product: Product) -> None:
+    """The notice of an operator's import promises Undo, so it goes with it; the change itself stays listed."""
+    ada = product.sign_in("ada")
+    ada.post_form("/memory/entries", TEA)
+    with product.services.engine.begin() as connection:
+        connection.execute(sql("UPDATE remembrancer.memory_changes SET actor = 'import'"))
+    assert words.IMPORTED in ada.memory_page()
+    ada.post_form("/memory/edits", {"target": "user", "digest": digest_of(ada), "content": "Likes black tea."})
+    page = ada.memory_page()
+    assert words.IMPORTED not in page
+    assert words.CHANGED_SINCE in page
+
+
 @pytest.mark.invariant("I22")
 def test_a_chat_does_not_call_saved_what_was_forgotten_with_everything_else(
     product: Product, model: ModelServer
